@@ -75,7 +75,7 @@ def test_the_version_that_is_served_is_the_one_to_beat(world, tmp_path):
     decision = promote(old, None, data, clicks, metric="dcg@3", to=tmp_path, **about)
     assert decision.exit_code == 4
     assert "is worse than" in decision.why
-    with pytest.raises(CounterrankError, match="current: is not version 2, which .* serves"):
+    with pytest.raises(CounterrankError, match=r"current: is not version 2, which .* serves"):
         promote(worse, old, data, clicks, metric="dcg@3", to=tmp_path, **about)
 
 
@@ -120,11 +120,11 @@ def test_folders_of_saved_rankers_are_copied(world, tmp_path):
     assert str(tmp_path / "new") in decision.why
     served = Pointer.read(tmp_path / "live").path
     assert (served / "model.json").read_bytes() == (tmp_path / "new" / "model.json").read_bytes()
+    settings = {"metric": "dcg@3", "to": tmp_path / "live", **about}
+    promote(old, new, data, clicks_of(data, old, 300)[0], **settings)
+    fewer = clicks_of(data, old, 30)[0]
     with pytest.raises(CounterrankError, match="fewer than"):  # the ranker is known again, however it is given
-        decision = promote(old, new, data, clicks_of(data, old, 300)[0], metric="dcg@3", to=tmp_path / "live", **about)
-        promote(
-            tmp_path / "old", None, data, clicks_of(data, old, 30)[0], metric="dcg@3", to=tmp_path / "live", **about
-        )
+        promote(tmp_path / "old", None, data, fewer, **settings)
 
 
 BAD = [

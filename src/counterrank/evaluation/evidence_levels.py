@@ -129,6 +129,58 @@ class Design(NamedTuple):
         return bool((mine * (1.0 + 1e-9) >= others).all())
 
 
+@dataclass(frozen=True)
+class DeploymentTest(Shown):
+    """Whether a ranking may take the place of another, by clicks of sessions that neither was trained on.
+
+    Attributes:
+        deploy: whether all required levels of evidence have lower > margin.
+        estimate, lower, upper: of the required level with the smallest lower bound; None without one.
+        why: the decision in one sentence.
+        metric, margin, confidence: as asked for; `confidence` is before it was divided between candidates and looks.
+        required: the levels of evidence that must be met.
+        levels: all levels by name.
+        n_queries, n_sessions, n_clicks: with sessions; of the held-out clicks.
+        effective_sample_size: of the clicks by their importance weights (Kish).
+        in_sample: whether one of the rankings was trained on these clicks, so that nothing is guaranteed.
+        design: what the bets were chosen by, for later looks; None where there is no finite-sample bound.
+    """
+
+    deploy: bool
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    why: str
+    metric: str
+    margin: float
+    confidence: float
+    required: tuple[str, ...]
+    levels: dict[str, Level]
+    n_queries: int
+    n_sessions: int
+    n_clicks: int
+    effective_sample_size: float
+    in_sample: bool = False
+    design: Design | None = None
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a required level says that the new ranking is worse."""
+        return not self.deploy and any(self.levels[name].is_worse for name in self.required)
+
+    @property
+    def exit_code(self) -> int:
+        """As of a gate: 0 to deploy, 4 if it is worse, 3 if undecided."""
+        return 0 if self.deploy else 4 if self.is_worse else 3
+
+    def summary(self) -> Summary:
+        """All fields, as a dict that prints as a table."""
+        return Summary(asdict(self))
+
+    def _repr_html_(self) -> str:
+        return _card(self)
+
+
 class Comparison(NamedTuple):
     """Everything that the levels are computed from."""
 
