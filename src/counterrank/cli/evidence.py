@@ -281,6 +281,7 @@ class ClickSource:
         if options is not None:
             named += [("--only-policy", name) for name in options.only_policies]
             named += [("--context", name) for name in options.context if self.log is not None]
+            named += [("--hold-out-sessions", f"{options.hold_out_sessions:g}")] if options.hold_out_sessions else []
             named += [("--rank-base", str(options.rank_base))] if options.rank_base != 1 else []
             named += [("--format", options.format)] if options.format != "auto" else []
             named += [("--on-error", options.on_error)] if options.on_error != "fail" else []
@@ -289,7 +290,7 @@ class ClickSource:
         flags = {"--align": self.align}
         if options is not None:
             flags |= {"--impressions": options.impressions, "--strict": options.strict}
-            flags |= {"--skip-page-checks": options.skip_page_checks}
+            flags |= {"--skip-page-checks": options.skip_page_checks, "--held-out": options.held_out}
         words = [word for pair in named for word in pair] + [flag for flag, given in flags.items() if given]
         return words + options_again(*DATA_OPTIONS)
 

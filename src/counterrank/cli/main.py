@@ -16,6 +16,7 @@ from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
 from counterrank.cli.inspect import inspect
 from counterrank.cli.plan import plan
+from counterrank.cli.promote import promote
 from counterrank.cli.rankers import evaluate, explain, export, rank
 from counterrank.cli.rates import rates
 from counterrank.cli.report import report
@@ -36,7 +37,7 @@ app = typer.Typer(
 _COMMANDS = {
     "Start": (demo,),
     "Clicks": (plan, simulate, aggregate, inspect, rates),
-    "Rankers": (train, evaluate, estimate, select, rank, explain, export),
+    "Rankers": (train, evaluate, estimate, select, promote, rank, explain, export),
     "Experiments of the paper": (reproduce, report),
 }
 for _panel, _commands in _COMMANDS.items():

@@ -460,6 +460,16 @@ def _of_logs(
             LOG,
         ),
     ] = None,
+    hold_out_sessions: Annotated[
+        float,
+        option(
+            "Hold out this share of the sessions, by a hash of their ids, for promote, which uses no others.", "X", LOG
+        ),
+    ] = 0.0,
+    held_out: Annotated[
+        bool,
+        option("Use the sessions that --hold-out-sessions holds out, and no others.", panel=LOG, name="--held-out"),
+    ] = False,
     on_error: Annotated[
         str, option("What to do about invalid rows: fail, or skip to drop the pages they are on.", "NAME", LOG)
     ] = "fail",
@@ -500,6 +510,8 @@ def _of_logs(
         impressions=impressions,
         only_policies=tuple(only_policy or ()),
         context=tuple(context or ()),
+        hold_out_sessions=hold_out_sessions,
+        held_out=held_out,
         on_error=on_error,
         strict=strict,
         skip_page_checks=skip_page_checks,

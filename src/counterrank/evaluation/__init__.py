@@ -1,8 +1,8 @@
 """Evaluation of rankings: metrics from labels, estimates from clicks with confidence intervals, and planning.
 
-Without labels `estimate`, `compare` and `select` use clicks, `verdict` is the deployment test on their result, and
-`inspect_clicks` reports which estimators a log supports. `plan_logging` predicts the width of confidence intervals
-before any click is logged.
+Without labels `estimate`, `compare` and `select` use clicks, `verdict` decides by their confidence intervals and
+`deployment_test` by three levels of evidence, and `inspect_clicks` reports which estimators a log supports.
+`plan_logging` predicts the width of confidence intervals before any click is logged.
 """
 
 from counterrank.data.scores import ranked_rows, write_run
@@ -25,6 +25,7 @@ from counterrank.evaluation.comparison_plan import (
     plan_comparison,
 )
 from counterrank.evaluation.deployment import Verdict, verdict
+from counterrank.evaluation.evidence_levels import DeploymentTest, Level, deployment_test
 from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
 from counterrank.evaluation.interleaving import TeamDraftCredit, compare_interleaved, team_draft_credit
 from counterrank.evaluation.logging_advice import advise_logging
@@ -53,11 +54,13 @@ __all__ = [
     "ClickRates",
     "ComparisonPlan",
     "ComparisonPlans",
+    "DeploymentTest",
     "Estimate",
     "Estimates",
     "InSampleWarning",
     "Inspection",
     "IntervalWarning",
+    "Level",
     "LogOpt",
     "LoggingPlan",
     "LoggingPlans",
@@ -73,6 +76,7 @@ __all__ = [
     "compare_click_rates",
     "compare_interleaved",
     "compare_users",
+    "deployment_test",
     "estimate",
     "evaluate",
     "evaluate_queries",

@@ -6,11 +6,12 @@ from counterrank.common.deprecation import deprecated_alias
 from counterrank.training.clip_search import BestClip, ClipTrial, fit_best_clip
 from counterrank.training.pipeline import FitReport, Tried, fit_from_clicks, fit_ranker, fit_rankers
 from counterrank.training.population import Member, fit_many
+from counterrank.training.promotion import Decision, Pointer, promote, read_ledger, roll_back
 from counterrank.training.ranker import Ranker, Scored
 
 __all__ = [
-    "BestClip", "ClipTrial", "FitReport", "Member", "Ranker", "Scored", "Tried", "fit_best_clip", "fit_from_clicks",
-    "fit_many", "fit_ranker", "fit_rankers",
+    "BestClip", "ClipTrial", "Decision", "FitReport", "Member", "Pointer", "Ranker", "Scored", "Tried", "fit_best_clip",
+    "fit_from_clicks", "fit_many", "fit_ranker", "fit_rankers", "promote", "read_ledger", "roll_back",
 ]  # fmt: skip
 
 

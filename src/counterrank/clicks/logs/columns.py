@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from counterrank.clicks.counts import check_policy_names
-from counterrank.common.checks import check_choice, is_whole
+from counterrank.common.checks import check_choice, check_number, is_whole
 from counterrank.common.errors import CounterrankError, DataError, brief, close_names
 
 IDS = ("session_id", "query_id", "doc_id")
@@ -35,6 +35,7 @@ _EXPECTED = {
     "timestamp": ((TIME, WHOLE, FLOAT, TEXT, EMPTY), "times"),
 }
 _OF_CONTEXTS = (WHOLE, BOOL, TEXT, EMPTY)
+_HELD_OUT = "held out "  # before session ids, so that their hashes are not those of other uses
 SEPARATOR = "\x1f"  # between the policy and the context of a page; ASCII's own for that purpose
 # what columns are also called in logs; names are compared in lower case, with _ between their words
 _ALSO_CALLED = {
@@ -86,6 +87,9 @@ class LogOptions:
         skip_page_checks: do not check whether pages are whole and name each document once; `trust` is its old name.
         memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
         threads: how many DuckDB may use.
+        hold_out_sessions: the share of the sessions to hold out, for `promote`; 0 to use all. Which they are follows
+            from a hash of the session id, so that sessions stay where they are when the log grows.
+        held_out: read the sessions that are held out, and not the others.
         engine: "duckdb", or "spark" on the cluster that `master` names.
         master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession, which stays open.
     """
@@ -105,6 +109,8 @@ class LogOptions:
     master: Any = None
     fallback: Sequence[str] = ()
     context: Sequence[str] = ()
+    hold_out_sessions: float = 0.0
+    held_out: bool = False
     trust: InitVar[bool | None] = None
 
     def __post_init__(self, trust: bool | None) -> None:
@@ -122,6 +128,11 @@ class LogOptions:
         if not isinstance(context, list | tuple) or not all(isinstance(name, str) and name for name in context):
             raise CounterrankError(f"context={brief(context)}: expected names of columns, such as ['device']")
         object.__setattr__(self, "context", tuple(dict.fromkeys(context)))
+        share = check_number(self.hold_out_sessions, "hold_out_sessions", at_least=0.0, below=1.0, also=", such as 0.2")
+        if share and self.impressions:
+            raise CounterrankError("hold_out_sessions: there are no sessions where each row is a page of its own")
+        if self.held_out and not share:
+            raise CounterrankError("held_out: requires hold_out_sessions, the share that was held out of training")
         check_choice(self.on_error, ("fail", "skip"), "on_error")
         check_choice(self.engine, ("duckdb", "spark"), "engine")
         if self.engine == "duckdb" and self.master is not None:
@@ -265,6 +276,16 @@ class Columns:
         """
         policy = self.read("policy")
         return f"select * from raw where {policy} is null or {policy} in ({', '.join(map(text, names))})"
+
+    def of_sessions(self, share: float, held_out: bool) -> str:
+        """The rows of the sessions that are held out, or of the others, as a query over the files.
+
+        By the first 8 digits of the MD5 of the session id, which is the same for all engines. Rows without a session
+        are among the others, as faults.
+        """
+        digits = f"substr(md5('{_HELD_OUT}' || cast({self.read('session_id')} as string)), 1, 8)"
+        below = f"{digits} < '{min(round(share * 16**8), 16**8 - 1):08x}'"
+        return f"select * from {self.table} where {below if held_out else f'not coalesce({below}, false)'}"
 
 
 def _number(column: str, kind: str) -> str:

@@ -243,6 +243,9 @@ def opened(path: PathLike | Any, options: LogOptions) -> Iterator[tuple[Engine, 
         columns = plan_columns(log.name, engine.columns(), options, events=plain is not None)
         if options.only_policies:
             columns = _restricted(engine, columns, options.only_policies, log.name)
+        if options.hold_out_sessions:
+            engine.view("part_of_sessions", columns.of_sessions(options.hold_out_sessions, options.held_out))
+            columns = replace(columns, table="part_of_sessions")
         yield engine, log, columns
 
 
@@ -385,7 +388,7 @@ def read_log(
         last_clicks: also count by the rank of the last click above, which `examination.Browsing` needs; with `displays`
             also keep in which ways each page was clicked, which `examination.Dependent` needs.
         options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, context,
-            on_error, strict, skip_page_checks, memory, threads, engine and master.
+            hold_out_sessions, held_out, on_error, strict, skip_page_checks, memory, threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
