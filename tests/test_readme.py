@@ -118,7 +118,8 @@ def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
         pytest.param(page, marks=pytest.mark.process) if page.name == "reproduce.md" else page
         for page in DOCS
         # whose blocks stand on each other, or on files
-        if page.name not in ("library.md", "data-formats.md", "guide-dataframes.md", "compared-with.md")
+        if page.name
+        not in ("library.md", "data-formats.md", "guide-dataframes.md", "compared-with.md", "safe-training.md")
     ],
     ids=name_of,
 )
@@ -201,6 +202,26 @@ def test_users_are_fitted_to_the_log_as_the_page_shows(tmp_path, monkeypatch):
         result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert result.exit_code == 0, (line, result.output)
         assert ("users fitted to the log: affine" in result.stderr) == ("--users auto" in line), line
+
+
+def test_the_examples_of_safe_training_run(tmp_path, monkeypatch, capsys):
+    run_example("\n".join(blocks("docs/how-to/safe-training.md", "python")), "safe-training.md", tmp_path, monkeypatch)
+    assert "0.5 production + 0.5 new" in capsys.readouterr().out
+    assert (tmp_path / "specialised" / "model.json").is_file()
+
+
+@pytest.mark.process
+def test_training_is_safe_as_the_page_shows(tmp_path, monkeypatch):
+    """What it prints, too; tests/cli/test_safety_command.py is quick."""
+    monkeypatch.chdir(tmp_path)
+    lines = commands("docs/how-to/safe-training.md")
+    assert [shlex.split(line)[1] for line in lines] == ["train", "simulate", "train", "simulate", "specialise"]
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+        if "--production" in line:
+            assert "0.5 production + 0.5 new is better by 0.032" in result.stderr
+    assert "17 of 179 tested queries" in result.stdout
 
 
 def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch):

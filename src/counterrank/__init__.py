@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from counterrank.estimators import Evidence
     from counterrank.evaluation import InSampleWarning, IntervalWarning, select
     from counterrank.evaluation.click_rates import click_rates
-    from counterrank.training import Member, Ranker, fit_from_clicks, fit_many, fit_ranker, promote
+    from counterrank.training import Member, Ranker, fit_from_clicks, fit_many, fit_ranker, promote, specialise
 
 _HOMES = {
     "clicks": ("ClickCounts", "read_log"),
@@ -69,7 +69,7 @@ _HOMES = {
     "estimators": ("Evidence",),
     "evaluation": ("InSampleWarning", "IntervalWarning", "select"),
     "evaluation.click_rates": ("click_rates",),
-    "training": ("Member", "Ranker", "fit_from_clicks", "fit_many", "fit_ranker", "promote"),
+    "training": ("Member", "Ranker", "fit_from_clicks", "fit_many", "fit_ranker", "promote", "specialise"),
 }
 _NAMES = {name: f"counterrank.{home}" for home, names in _HOMES.items() for name in names}
 
@@ -111,6 +111,7 @@ __all__ = [
     "read_scores",
     "select",
     "simulation",
+    "specialise",
     "torch",
     "training",
 ]

@@ -23,6 +23,7 @@ from counterrank.cli.report import report
 from counterrank.cli.reproduce import reproduce
 from counterrank.cli.select import select
 from counterrank.cli.simulate import simulate
+from counterrank.cli.specialise import specialise
 from counterrank.cli.train import train
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import discard_unfinished
@@ -37,7 +38,7 @@ app = typer.Typer(
 _COMMANDS = {
     "Start": (demo,),
     "Clicks": (plan, simulate, aggregate, inspect, rates),
-    "Rankers": (train, evaluate, estimate, select, promote, rank, explain, export),
+    "Rankers": (train, specialise, evaluate, estimate, select, promote, rank, explain, export),
     "Experiments of the paper": (reproduce, report),
 }
 for _panel, _commands in _COMMANDS.items():

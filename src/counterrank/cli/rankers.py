@@ -169,7 +169,10 @@ def explain(
     else:
         say(f"{ranker}: saved by a version that recorded no provenance.")
     if rows is None or used is None:
-        say(f"{loaded.kind_}: a neural network has no feature importances; linear models and trees do.")
+        whose = {"blend": "its two rankers may have some", "specialised": "its general ranker may have some"}
+        also = whose.get(loaded.kind_, "linear models and trees do")
+        what = loaded.kind_ if loaded.kind_ in whose else f"{loaded.kind_}: a neural network"
+        say(f"{what} has no feature importances; {also}.")
         return
     largest = max(rows[0]["importance"], 1e-300)
     own = [name for name in rows[0] if name not in ("number", "name", "importance")]

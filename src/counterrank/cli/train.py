@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +91,19 @@ def train(
         str | None,
         option("For full-information: binary, or exponential (2**label - 1); binary if not given.", "NAME", ESTIMATOR),
     ] = None,
+    production: Annotated[
+        str | None,
+        option(
+            "The ranker in use, or a file of its scores: a blend or the new ranker replaces it only as far as a bound "
+            "on held-out clicks allows. For estimators with a relevance model.",
+            "PATH",
+            ESTIMATOR,
+        ),
+    ] = None,
+    safety: Annotated[float, option("Confidence level of that bound.", "X", ESTIMATOR)] = 0.95,
+    evidence: Annotated[
+        str, option("What the bound rests on: model-assisted or asymptotic.", "NAME", ESTIMATOR)
+    ] = "model-assisted",
     estimator_param: shared.EstimatorParams = None,
     param: shared.Params = None,
     validation: Annotated[
@@ -129,17 +142,22 @@ def train(
     Example: counterrank train synthetic:mslr --clicks clicks --estimator policy-aware --k 5 --out ranker
 
     With few clicks: counterrank train synthetic:mslr --clicks clicks --estimator auto --k 5 --out ranker
+
+    Not below the ranker in use: add --production PATH --safety 0.95
     """
     from counterrank import Ranker
     from counterrank.training import fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
-    inputs = (data, validation, *source.inputs)
+    inputs = (data, validation, production, *source.inputs)
     check_out(out, force, inputs, folder_with(MARKER, PARTS))  # now rather than after an hour of training
     chosen = _check_estimator(estimator, source)
     flags = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain}
     flags["clip"] = None if clip == "none" else clip
     hyperparameters, cap = read_hyperparameters(chosen, estimator_param, flags)
+    if production is not None and not chosen.uses_relevance:
+        wanted = named_like(lambda each: each.uses_relevance)
+        raise CounterrankError(f"--production: {chosen.name} is not cross-validated; expected --estimator {wanted}")
     _check_relevance(chosen, folds, relevance_model)
     training, held_out, others = _load(data, validation, share, seed, threads, opening)
     ranker = Ranker(
@@ -156,7 +174,7 @@ def train(
         threads=threads,
         seed=seed,
     )
-    evidence: Evidence | None = None
+    about_clicks: Evidence | None = None
     held_out_evidence: Evidence | None = None
     begin = time.perf_counter()
     with show_warnings():
@@ -166,13 +184,13 @@ def train(
                     "--share: is for labels, since clicks belong to all queries; expected no --clicks or --log"
                 )
             parts = others | {"train": training} | ({} if held_out is None else {"validation": held_out})
-            evidence, held_out_evidence = _evidence(source, parts, chosen, held_out is not None)
+            about_clicks, held_out_evidence = _evidence(source, parts, chosen, held_out is not None)
             held_out = None if held_out_evidence is None else held_out
             if cap == "auto" and held_out is None:
                 raise CounterrankError("--clip auto: requires clicks of a validation part to choose by")
         report = fit_ranker(
             training,
-            evidence,
+            about_clicks,
             chosen,
             ranker,
             validation=None if held_out is None else (held_out, held_out_evidence),
@@ -180,6 +198,9 @@ def train(
             hyperparameters=hyperparameters,
             folds=(folds or 5) if chosen.uses_relevance else None,
             model=relevance_model,
+            production=None if production is None else _production(production, training, held_out, threads),
+            safety=safety,
+            evidence_level=evidence,
             seed=seed,
         )
     ranker = report.ranker
@@ -190,14 +211,16 @@ def train(
         report = replace(report, users=source.found)
     summary = {
         "estimator": chosen.name,
-        **_about_clicks(report, evidence, held_out_evidence),
+        **_about_clicks(report, about_clicks, held_out_evidence),
         **_summary(ranker, training, seconds, out),
     }
+    if report.safety is not None:
+        summary["returned"] = next((each.name for each in report.blends if each.chosen), "production")
     if report.relevance is not None:  # an average of many rankers, for which these numbers say nothing
         averaged = ("documents", "learning_rate", "epochs", "best_epoch", "validation")
         summary = {name: value for name, value in summary.items() if name not in averaged}
         summary["queries"] = sum(
-            int((each.clicks.sessions > 0).sum()) for each in (evidence, held_out_evidence) if each
+            int((each.clicks.sessions > 0).sum()) for each in (about_clicks, held_out_evidence) if each
         )
     if json:
         summary |= {} if report.users is None else {"users": report.users.describe()}
@@ -208,10 +231,23 @@ def train(
     rows = [(names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in shown.items()]
     print_table(f"Trained on {data}", ("", "value"), rows)
     _print_choice(report)
-    if evidence is None:
+    if about_clicks is None:
         _say_next_of_labels(out, data, others, hyperparameters, k)
     else:
-        _say_next_of_clicks(out, data, source, others, evidence)
+        _say_next_of_clicks(out, data, source, others, about_clicks)
+
+
+def _production(path: str, training: RankingData, held_out: RankingData | None, threads: int | None) -> Any:
+    """The ranker in use, or its scores of the parts that are learned from."""
+    from counterrank import Ranker
+    from counterrank.training import Scored
+
+    if Path(path).is_dir():
+        ranker = Ranker.load(path)
+        ranker.threads = threads
+        return ranker
+    scores = tuple(Scored.load(path, part, threads).scores for part in (training, held_out) if part is not None)
+    return scores if len(scores) > 1 else scores[0]
 
 
 def _say_next_of_labels(
@@ -392,6 +428,17 @@ def _choice(report: FitReport) -> dict[str, Any]:
         "why": report.why,
         "trials": [each.plain() for each in report.trials],
         "relevance": report.relevance.about,
+        **({} if report.safety is None else _trade_off(report)),
+    }
+
+
+def _trade_off(report: FitReport) -> dict[str, Any]:
+    """How blends with production compare with it, as JSON has it."""
+    return {
+        "weight": report.weight,
+        "safety": report.safety,
+        "evidence": report.evidence,
+        "blends": [asdict(each) for each in report.blends],
     }
 
 
@@ -403,6 +450,13 @@ def _print_choice(report: FitReport) -> None:
     if len(report.trials) > 1:
         rows = [(each.name, *_standing(each)) for each in report.trials]
         print_table("What was tried", ("estimator", f"held-out {report.metric}", "behind", "kept"), rows)
+    if report.blends:
+        head = ("against production", f"{report.metric} per session", f"{report.safety:.4g} lower bound", "returned")
+        rows = [
+            (each.name, f"{each.estimate:+.4f}", f"{each.lower:+.4f}", "yes" if each.chosen else "")
+            for each in report.blends
+        ]
+        print_table("Blends with production", head, rows)
     say(report.why)
     say(f"Relevance model: {model.about}.")
     if model.error >= model.baseline:

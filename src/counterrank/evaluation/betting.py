@@ -156,13 +156,17 @@ class Bets(NamedTuple):
 
 
 def log_growth(sessions: SessionValues, bets: Bets, mean: float) -> FloatArray:
-    """For each bet sum over sessions of log(1 + lambda (X - m))."""
+    """For each bet sum over sessions of log(1 + lambda (X - m)); -inf where a session would lose all and more.
+
+    Least favourable sessions may lose more than a page can, since a document may be in them at two ranks.
+    """
     total = np.zeros(len(bets.fractions))
     for begin in range(0, len(sessions.values), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
         gains = sessions.values[part] - mean
         for j, fraction in enumerate(bets.fractions):
-            total[j] += np.log1p(fraction * gains) @ sessions.sessions[part]
+            with np.errstate(divide="ignore"):
+                total[j] += np.log1p(np.maximum(fraction * gains, -1.0)) @ sessions.sessions[part]
     return total
 
 

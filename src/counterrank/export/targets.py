@@ -24,6 +24,8 @@ from counterrank.common.errors import ExportError, brief, printable
 from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.models import LinearModel, Model, TreesModel
 from counterrank.training import Ranker
+from counterrank.training.blending import BlendModel
+from counterrank.training.specialisation import SpecialisedModel
 
 TREE_FORMATS = ("xgboost", "ranklib")
 """The formats of trees for Elasticsearch and OpenSearch."""
@@ -218,6 +220,13 @@ class Target:
 
     def check(self, model: Model) -> None:
         """Raise an error for a model that the target cannot represent, with advice on what to train instead."""
+        if isinstance(model, BlendModel | SpecialisedModel):
+            what, part = ("a blend of two rankers", "new")
+            if isinstance(model, SpecialisedModel):
+                what, part = "a general ranker with rankings of their own for some queries", "general"
+            raise ExportError(
+                f"ranker: {what}, which no target holds; expected one model, such as that in part-{part} of its folder"
+            )
         kind = "linear" if isinstance(model, LinearModel) else "lambdamart" if isinstance(model, TreesModel) else "mlp"
         if kind not in self.models:
             raise ExportError(

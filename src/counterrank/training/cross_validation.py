@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray, IntArray, check_type, make_generator
+from counterrank.common.checks import BoolArray, FloatArray, IntArray, check_type, make_generator
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.common.numerics import student_quantile
 from counterrank.common.parallel import thread_count
@@ -133,8 +133,13 @@ def join(pools: Sequence[Pool]) -> Pool:
     return Pool(data, Examinations(*(np.concatenate(column) for column in columns)))
 
 
+def has_sessions(pool: Pool) -> BoolArray:
+    """Whether each query has documents that were examined."""
+    return np.asarray(np.add.reduceat(pool.seen.times, pool.data.offsets[:-1]) > 0.0)
+
+
 def _with_sessions(pool: Pool) -> Pool:
-    used = np.flatnonzero(np.add.reduceat(pool.seen.times, pool.data.offsets[:-1]) > 0.0)
+    used = np.flatnonzero(has_sessions(pool))
     return pool if len(used) == pool.data.n_queries else pool.part(used)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import check_choice, check_type, check_whole, make_generator
+from counterrank.common.checks import FloatArray, check_choice, check_number, check_type, check_whole, make_generator
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
@@ -29,6 +29,17 @@ from counterrank.estimators.relevance_models import check_model
 from counterrank.estimators.users_from_log import FoundUsers, describe_users, with_users_from_log
 from counterrank.evaluation import higher_is_better
 from counterrank.losses import SafeWeights
+from counterrank.training.blending import (
+    EVIDENCE,
+    Blend,
+    blend_rankers,
+    blended,
+    compare_blends,
+    fit_halves,
+    production_scores,
+    safety_in_words,
+    score_spread,
+)
 from counterrank.training.clip_search import BestClip, ClipTrial, fit_best_clip
 from counterrank.training.cross_validation import (
     INNER_FOLDS,
@@ -40,6 +51,7 @@ from counterrank.training.cross_validation import (
     cross_fit,
     evaluate_trials,
     examine,
+    has_sessions,
     join,
     mean_ranker,
     standings,
@@ -47,7 +59,7 @@ from counterrank.training.cross_validation import (
 from counterrank.training.population import Member, fit_each
 from counterrank.training.problem import check_missing, kind_of
 from counterrank.training.ranker import Ranker
-from counterrank.training.storage import describe_inputs, provenance
+from counterrank.training.storage import describe_inputs, join_clicks, provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
 _USERS = {"examination", "propensities", "exposure", "trust"}  # needs that a user model meets
@@ -175,6 +187,11 @@ class FitReport(Shown):
         relevance: the model of relevance, fitted on all clicks; None where the estimator uses none.
         clips: one for each clip that was tried, where several were.
         users: what was fitted to the log, see `estimators.learn_users`; None where how users click was known.
+        new: the new ranker alone, which `ranker` need not be where `production` was given.
+        weight: of the new ranker in `ranker`, from 0 (production) to 1.
+        blends: one for each blend that was compared with production; () where none was given.
+        safety: the confidence level of their bounds; None where production was not given.
+        evidence: what the bounds rest on, "model-assisted" or "asymptotic"; "" where production was not given.
     """
 
     ranker: Ranker
@@ -186,6 +203,20 @@ class FitReport(Shown):
     relevance: Relevance | None = None
     clips: tuple[ClipTrial, ...] = ()
     users: FoundUsers | None = None
+    new: Ranker | None = None
+    weight: float = 1.0
+    blends: tuple[Blend, ...] = ()
+    safety: float | None = None
+    evidence: str = ""
+
+    def blended(self, production: Any, data: RankingData) -> FloatArray:
+        """Scores of `ranker` for other data, where production was given by its scores; see `training.blended`.
+
+        Arguments:
+            production: production's scores of the documents of `data`, or a ranker.
+            data: the documents.
+        """
+        return blended(self.ranker, production, data)
 
     def summary(self) -> Summary:
         """The choice and all trials, as a dict that prints as a table."""
@@ -214,6 +245,9 @@ def fit_ranker(
     folds: int | None = None,
     model: Any = None,
     shared_learning_rate: bool = False,
+    production: Any = None,
+    safety: float = 0.95,
+    evidence_level: str = "model-assisted",
     seed: int | np.random.Generator = 0,
 ) -> FitReport:
     """Train a ranker with a named estimator, from clicks or from labels.
@@ -235,6 +269,7 @@ def fit_ranker(
         folds: of cross-validation over queries, 2 or more; None to stop by `validation` alone.
         model: of relevance, see `estimators.fit_relevance`; None for "ridge" where the estimator uses one.
         shared_learning_rate: search the learning rate for the largest clip only, and use it for all clips.
+        production, safety, evidence_level: as for `fit_from_clicks`; require `folds`.
         seed: draws the folds and, where no `ranker` says otherwise, fixes its randomness.
 
     >>> from counterrank import make_ranking_data, policies, simulation
@@ -256,6 +291,9 @@ def fit_ranker(
         folds=folds,
         model=model,
         shared_learning_rate=shared_learning_rate,
+        production=production,
+        safety=safety,
+        evidence_level=evidence_level,
         seed=seed,
     )[0]
 
@@ -272,6 +310,9 @@ def fit_rankers(
     folds: int | None = None,
     model: Any = None,
     shared_learning_rate: bool = False,
+    production: Any = None,
+    safety: float = 0.95,
+    evidence_level: str = "model-assisted",
     seed: int | np.random.Generator = 0,
 ) -> list[FitReport]:
     """Train several rankers with one estimator, such as one for each loss; each as `fit_ranker` does.
@@ -280,8 +321,8 @@ def fit_rankers(
 
     Arguments:
         rankers: untrained ones.
-        data, evidence, estimator, validation, clip, hyperparameters, folds, model, shared_learning_rate, seed: as for
-            `fit_ranker`.
+        data, evidence, estimator, validation, clip, hyperparameters, folds, model, shared_learning_rate, production,
+            safety, evidence_level, seed: as for `fit_ranker`.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
@@ -294,6 +335,13 @@ def fit_rankers(
     chosen = named_estimator(estimator)
     chosen.check_hyperparameters({"clip": clip})
     given = checked_hyperparameters(chosen, hyperparameters or {})
+    guard = None
+    if production is not None:
+        guard = _Guard.check(production, safety, evidence_level)
+        if folds is None or (not chosen.candidates and chosen.assisted is None):
+            raise CounterrankError(
+                "production: requires cross-validation; expected folds, and an estimator such as 'auto', or None"
+            )
     if "clip" in given and clip is not None:
         raise CounterrankError(f"clip={brief(clip)}: given among hyperparameters too; expected one of the two")
     clip = given.pop("clip", clip)
@@ -311,7 +359,7 @@ def fit_rankers(
     if chosen.weigh is None or folds is not None or model is not None:
         if evidence is None:
             raise CounterrankError(f"folds, model: estimator {chosen.name!r} takes no clicks; expected None")
-        how = (validation, clip, given, folds, model or "ridge", seed)
+        how = (validation, clip, given, folds, model or "ridge", seed, guard)
         return [_fit_assisted(data, evidence, chosen, ranker, *how) for ranker in rankers]
     learners = [_learner(ranker, evidence, seed) for ranker in rankers]
     for i, learner in enumerate(learners):
@@ -449,6 +497,9 @@ def fit_from_clicks(
     exam: ArrayLike | Examination | str | None = None,
     beta: ArrayLike | Examination | None = None,
     folds: int | None = 5,
+    production: Any = None,
+    safety: float = 0.95,
+    evidence_level: str = "model-assisted",
     seed: int | np.random.Generator = 0,
 ) -> FitReport:
     """Train a ranker from clicks; by default cross-validation chooses the estimator.
@@ -462,6 +513,11 @@ def fit_from_clicks(
     To save time, an estimator that is clearly worse after the first folds is dropped (see `Tried.dropped_after`). The
     learning rate of linear rankers is searched once, for the first of them; the others use learning rates around it,
     and a quarter of the patience.
+
+    With `production` the report's ranker is the new one, a blend of both, or production itself, whichever a one-sided
+    confidence bound of the difference to production allows (see `FitReport.blends`). For this, rankers are trained on
+    each half of the queries and compared with production on clicks of the other half, which doubles the time or more.
+    The bounds are advice about how rankers are trained here, not a test of the one that is returned.
 
     Arguments:
         data, ranker, model, seed: as for `fit_ranker`.
@@ -480,6 +536,11 @@ def fit_from_clicks(
             nothing says how users click; "features" if features have to link ranks.
         beta: under trust bias, the chance of a click on an irrelevant document by rank, with alpha as exam.
         folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
+        production: the ranker in use, or its scores of the documents, with `validation` a pair of them. Of a ranker,
+            the result predicts as any other; of scores, see `FitReport.blended`.
+        safety: the confidence level of the bounds, above 0.5 and below 1.
+        evidence_level: what they rest on. "model-assisted", clicks shrunk towards a relevance model of other queries
+            than the ranker's: far more power with few clicks. "asymptotic", doubly robust without the model's bias.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
@@ -488,6 +549,9 @@ def fit_from_clicks(
     >>> report = fit_from_clicks(data, clicks, ranker=Ranker(k=5, max_epochs=5), folds=2)
     >>> report.ranker.predict(data).shape == (data.n_docs,), len(report.trials)
     (True, 7)
+    >>> safe = fit_from_clicks(data, clicks, ranker=Ranker(k=5, max_epochs=5), folds=2, production=data.features[:, 0])
+    >>> safe.weight in (0.0, 0.5, 0.75, 1.0), [blend.weight for blend in safe.blends]
+    (True, [0.5, 0.75, 1.0])
     """
     known = tuple(name for name, each in ESTIMATORS.items() if each.assisted or each.candidates)
     check_choice(estimator, known, "estimator")
@@ -507,13 +571,51 @@ def fit_from_clicks(
         hyperparameters={"tau": tau, "strength": strength},
         folds=folds,
         model=model,
+        production=production,
+        safety=safety,
+        evidence_level=evidence_level,
         seed=seed,
     )
 
 
+@dataclass(frozen=True)
+class _Guard:
+    """Production, and what a new ranker must show to take its place."""
+
+    production: Any
+    safety: float
+    evidence: str
+
+    @classmethod
+    def check(cls, production: Any, safety: Any, evidence: Any) -> _Guard:
+        level = check_number(safety, "safety", also=", such as 0.95")
+        if not 0.5 < level < 1.0:
+            raise CounterrankError(f"safety={brief(safety)}: expected a number above 0.5 and below 1, such as 0.95")
+        return cls(production, level, check_choice(evidence, EVIDENCE, "evidence_level"))
+
+    @property
+    def ranker(self) -> Ranker | None:
+        """Production, if it is a ranker and not scores."""
+        return self.production if isinstance(self.production, Ranker) else None
+
+    def scores(self, pools: Sequence[Pool]) -> list[FloatArray]:
+        """Production's scores of each part."""
+        if isinstance(self.production, Ranker) or callable(getattr(self.production, "predict", None)):
+            return [production_scores(self.production, pool.data) for pool in pools]
+        if len(pools) == 1:
+            return [production_scores(self.production, pools[0].data)]
+        if not isinstance(self.production, tuple) or len(self.production) != len(pools):
+            raise CounterrankError(
+                "production: one set of scores, where there are validation clicks; expected a ranker, or a pair of "
+                "scores, those of data and those of validation"
+            )
+        names = ("production", "production of validation")
+        return [production_scores(*each) for each in zip(self.production, (p.data for p in pools), names, strict=True)]
+
+
 def _fit_assisted(
     data: RankingData, evidence: Evidence, chosen: Estimator, ranker: Ranker | None, validation: Any, clip: Any,
-    given: dict[str, Any], folds: int | None, model: Any, seed: Any,
+    given: dict[str, Any], folds: int | None, model: Any, seed: Any, guard: _Guard | None = None,
 ) -> FitReport:  # fmt: skip
     """`fit_ranker` by cross-validation, or with a model of relevance and stopped by the validation part."""
     wanted = candidates(chosen, given | {"clip": clip})
@@ -532,6 +634,7 @@ def _fit_assisted(
     for pool, name in zip(pools, ("data", "validation"), strict=False):  # with all ids, which folds do not have
         check_missing(kind_of(learner.model), pool.data, name, _TREES)
         check_missing_for(regressor, pool.data, name)
+    current = None if guard is None else guard.scores(pools)  # a wrong one is an error before training
     if folds is None:
         report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
     else:
@@ -550,7 +653,54 @@ def _fit_assisted(
         "why": report.why,
         "tried": [each.plain() for each in report.trials],
     }
-    return replace(report, users=_fitted(evidence))
+    report = replace(report, users=_fitted(evidence), new=fitted)
+    if guard is None or current is None:
+        return report
+    joined = join(pools)
+
+    def learn(pool: Pool) -> Ranker:
+        return _cross_validated(
+            _learner(learner, None, 0), pool, wanted, chosen.default, regressor, folds, entropy
+        ).ranker
+
+    rows = [
+        scores[np.repeat(has_sessions(pool), pool.data.lengths)] for scores, pool in zip(current, pools, strict=True)
+    ]
+    return _guarded(report, guard, np.concatenate(rows), joined, learn, regressor, entropy)
+
+
+def _guarded(
+    report: FitReport, guard: _Guard, current: FloatArray, pool: Pool, learn: Callable[[Pool], Ranker], regressor: Any,
+    entropy: int,
+) -> FitReport:  # fmt: skip
+    """The report with production, a blend, or the new ranker, as the bounds allow."""
+    new, failure, blends = report.ranker, "", []
+    try:
+        halves = fit_halves(pool, learn, make_generator(entropy))
+        how = (report.metric, guard.safety, guard.evidence)
+        blends = compare_blends(current, halves, pool, regressor, *how, seed=entropy)
+    except CounterrankError as lack:
+        failure = str(lack)
+    weight = next((each.weight for each in blends if each.chosen), 0.0)
+    spreads = score_spread(current, pool.data.offsets), score_spread(new.predict(pool.data), pool.data.offsets)
+    ranker = blend_rankers(guard.ranker, new, weight, spreads, pool.data)
+    note = safety_in_words(blends, report.metric, guard.safety, guard.evidence, failure)
+    about = {"weight": weight, "safety": guard.safety, "evidence": guard.evidence, "why": note}
+    about["blends"] = [asdict(each) for each in blends]
+    earlier = {} if guard.ranker is None else guard.ranker.provenance_
+    origin = earlier if earlier and weight == 0.0 else new.provenance_ | ({"production": earlier} if earlier else {})
+    used = join_clicks([new.provenance_["clicks"], earlier.get("clicks")])
+    if guard.ranker is None or weight > 0.0 or earlier:  # rankers of version 0.1 tell nothing, and go on to do so
+        ranker.provenance_ = {**origin, "model": ranker.kind_, "clicks": used, "safety": about}
+    return replace(
+        report,
+        ranker=ranker,
+        why=f"{report.why} {note}",
+        weight=weight,
+        blends=tuple(blends),
+        safety=guard.safety,
+        evidence=guard.evidence,
+    )
 
 
 def _fitted(evidence: Evidence | None) -> FoundUsers | None:

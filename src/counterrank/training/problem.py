@@ -322,6 +322,8 @@ KINDS = {
         Kind("mlp", 16, "query", "lambdaloss-truncated"),
         Kind("lambdamart", None, "none", "lambdarank", max_epochs=300, patience=100, missing=True),
         Kind("module", 16, "query", "lambdaloss-truncated"),
+        Kind("blend", None, "none", "lambdaloss-truncated", missing=True),  # of two rankers
+        Kind("specialised", None, "none", "lambdaloss-truncated", missing=True),  # a ranker with tables for queries
     )
 }
 MODELS = ("linear", "mlp", "lambdamart")

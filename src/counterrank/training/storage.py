@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FORMAT = "counterrank-ranker"
 VERSION = 1
-MARKER, PARTS = "model.json", ("*.npy", "trees.txt")
+MARKER, PARTS = "model.json", ("*.npy", "trees.txt", "part-*")
 WEIGHTS_GIVEN = "weights given"
 _QUERIES, _SESSIONS = 4096, 16384  # of which a ranker keeps hashes
 
@@ -119,6 +119,18 @@ def load_ranker(ranker_class: type[Ranker], path: PathLike, module: Any = None) 
     return ranker
 
 
+def write_part(ranker: Ranker, folder: Path, name: str) -> None:
+    """Write a ranker that is a part of another one, in a folder of its own."""
+    save_ranker(ranker, folder / f"part-{name}")
+
+
+def read_part(folder: Path, name: str) -> Ranker:
+    """Read what `write_part` wrote."""
+    from counterrank.training.ranker import Ranker
+
+    return Ranker.load(folder / f"part-{name}")
+
+
 def check_module(module: Any, saved: str, path: PathLike) -> None:
     """A module where one of the user's own was saved, and none where the library knows what was."""
     if saved != "module":
@@ -141,6 +153,14 @@ def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray
     if content["model"] == "linear":
         return LinearModel(arrays["coefficients"], scaler)
     n_features = int(content["n_features"])
+    if content["model"] == "blend":
+        from counterrank.training.blending import BlendModel
+
+        return BlendModel.restore(folder, content["content"])
+    if content["model"] == "specialised":
+        from counterrank.training.specialisation import SpecialisedModel
+
+        return SpecialisedModel.restore(folder, content["content"])
     if content["model"] == "lambdamart":
         return TreesModel.restore(folder, content["content"], n_features, scaler)
     return NeuralModel.restore(folder, content["content"], n_features, scaler, module)
@@ -266,6 +286,23 @@ def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:
         "clicks": sum(counts.n_clicks for counts in clicks),
         "policies": list(policies),
         **join_origins([counts.known_origin() for counts in clicks]).reduced(_SESSIONS).describe(),
+    }
+
+
+def join_clicks(parts: Sequence[dict[str, Any] | str | None]) -> dict[str, Any] | str | None:
+    """The clicks of several provenances together, so that estimates from any of them are recognised as in-sample.
+
+    >>> join_clicks([None, "weights given"])
+    'weights given'
+    """
+    known = [part for part in parts if isinstance(part, dict)]
+    if not known:
+        return next((part for part in parts if part is not None), None)
+    return {
+        "sessions": sum(part["sessions"] for part in known),
+        "clicks": sum(part["clicks"] for part in known),
+        "policies": list(dict.fromkeys(name for part in known for name in part["policies"])),
+        **join_origins([Origin.from_description(part) for part in known]).reduced(_SESSIONS).describe(),
     }
 
 

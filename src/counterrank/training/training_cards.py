@@ -150,12 +150,20 @@ def report_text(report: FitReport) -> str:
     kept = sum(each.kept for each in report.trials)
     tried = f", {len(report.trials)} candidates tried, {kept} kept" if report.trials else ""
     clips = f", {len(report.clips)} clips tried" if report.clips else ""
-    return f"FitReport({report.estimator}, {report.ranker!r}{tried}{clips})"
+    kind = "" if report.safety is None else f", {_returned(report)}"
+    return f"FitReport({report.estimator}, {report.ranker!r}{tried}{clips}{kind})"
+
+
+def _returned(report: FitReport) -> str:
+    """What was returned, where production was given."""
+    if report.weight in (0.0, 1.0):
+        return f"{'new' if report.weight else 'production'} returned"
+    return f"{next(each.name for each in report.blends if each.chosen)} returned"
 
 
 def report_summary(report: FitReport) -> Summary:
     """The choice, and what was tried."""
-    return Summary(
+    found = Summary(
         estimator=report.estimator,
         hyperparameters={name: value for name, value in report.about.items() if name != "kept"},
         kept=report.about.get("kept"),
@@ -165,6 +173,12 @@ def report_summary(report: FitReport) -> Summary:
         clips={_clip(each.clip): each.validation for each in report.clips},
         ranker=repr(report.ranker),
     )
+    if report.safety is not None:
+        found["weight"] = report.weight
+        found["safety"] = report.safety
+        found["evidence"] = report.evidence
+        found["blends"] = {each.name: {"estimate": each.estimate, "lower": each.lower} for each in report.blends}
+    return found
 
 
 def _clip(clip: float | None) -> str:
@@ -176,6 +190,7 @@ def report_card(report: FitReport) -> Html:
     settings = [f"{name} {text_of(each)}" for name, each in report.about.items() if each is not None and name != "kept"]
     return card(
         as_html(report.why) if report.why else None,
+        _blends(report),
         _trials(report),
         _clips(report),
         details("The ranker", ranker_card(report.ranker)),
@@ -206,6 +221,21 @@ def _behind(each: Tried) -> tuple[float, float] | None:
     if each.failure:
         return None
     return -each.behind - 2.0 * each.error, -each.behind + 2.0 * each.error
+
+
+def _blends(report: FitReport) -> Html | None:
+    """Each blend with its gain over production and the lower bound of that."""
+    if not report.blends:
+        return None
+    spans = [(each.lower, each.estimate + (each.estimate - each.lower)) for each in report.blends]
+    scale = scale_of(spans, 0.0)
+    rows: list[list[Any]] = []
+    for each, span in zip(report.blends, spans, strict=True):
+        drawing = interval_svg(each.estimate, span, scale, mark=0.0, color=GREEN if each.allowed else BLUE)
+        rows.append([each.name, f"{each.estimate:.3g}", f"{each.lower:.3g}", drawing, "✓" if each.chosen else ""])
+    bound = f"lower bound, {percent_text(report.safety or 0.0)}"
+    head = ["against production", f"{report.metric} per session", bound, "", "returned"]
+    return Html(heading("Blends") + table(head, rows, "lrrll"))
 
 
 def _clips(report: FitReport) -> Html | None:
