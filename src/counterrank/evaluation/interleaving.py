@@ -181,7 +181,7 @@ def team_draft_credit(
     sides = _sides(rankings, counts, k, threads)
     owner = query_of(counts.displays.docs, counts.offsets)
     by_query = [
-        np.bincount(owner, counts.displays.clicks * share, minlength=counts.n_queries)[counts.sessions > 0]
+        np.bincount(owner, counts.displays.clicks * share, minlength=counts.n_queries)[counts.sessions > 0].astype(np.float64)
         for share in ((1.0 + sides) / 2.0, (1.0 - sides) / 2.0)
     ]
     sessions = counts.sessions[counts.sessions > 0].astype(np.float64)
