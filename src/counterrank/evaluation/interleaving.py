@@ -179,12 +179,12 @@ def team_draft_credit(
         raise CounterrankError("clicks: hold no pages; expected those of displays=True, since teams depend on the page")
     rankings = np.stack([document_scores(scores_a, data, "scores_a"), document_scores(scores_b, data, "scores_b")])
     sides = _sides(rankings, counts, k, threads)
-    owner = query_of(counts.displays.docs, counts.offsets)
+    owner, logged = query_of(counts.displays.docs, counts.offsets), counts.sessions > 0
     by_query = [
-        np.bincount(owner, counts.displays.clicks * share, minlength=counts.n_queries)[counts.sessions > 0].astype(np.float64)
+        np.bincount(owner, counts.displays.clicks * share, minlength=counts.n_queries)[logged].astype(np.float64)
         for share in ((1.0 + sides) / 2.0, (1.0 - sides) / 2.0)
     ]
-    sessions = counts.sessions[counts.sessions > 0].astype(np.float64)
+    sessions = counts.sessions[logged].astype(np.float64)
     found = bootstrap_intervals((by_query[0] - by_query[1])[:, None], [sessions], settings)[0]
     n = int(sessions.sum())
     a, b = (float(column.sum() / n) for column in by_query)
