@@ -104,8 +104,8 @@ import counterrank as cr
 from counterrank import estimators
 fold = cr.make_fold("mslr", 60, seed=0)
 train, validation = (estimators.full_information(part, 2) for part in (fold.train, fold.validation))
-for name in ("dcg-logistic", "lambdaloss-truncated", "arp-hinge"):
-    ranker = cr.Ranker(name, max_epochs=15, threads=1)
+for name in ("dcg-logistic", "lambdaloss-truncated", "arp-hinge", "plackett-luce"):
+    ranker = cr.Ranker(name, max_epochs=15, threads=1, batch_queries=2 if name == "plackett-luce" else 1)
     ranker.fit(fold.train, train, validation=(fold.validation, validation))
     print(name, ranker.model_.coefficients.tobytes().hex())
 """

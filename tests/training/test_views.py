@@ -57,7 +57,7 @@ def cutoff(loss: str) -> int | None:
 
 
 def make_problem(data, views, loss, k, normalize="query") -> LinearProblem:
-    weights, sets = check_weights(views, data)
+    weights, sets, _ = check_weights(views, data)
     scales = Scaler.learn(normalize, data).scales(data)
     return LinearProblem.make(data, weights, scales, losses.LOSSES[loss].spec(k, int(data.lengths.max())), sets)
 

@@ -339,7 +339,7 @@ class LinearProblem:
         shares = np.arange(_PIECES) / _PIECES
         bounds = np.append((starts[:, None] + (ends - starts)[:, None] * shares).astype(np.int64).ravel(), len(order))
         sums = Sums(np.empty((_PIECES, self.n_features)), np.empty(len(bounds) - 1), flags_for(threads))
-        batches = EpochOrder(order, bounds, self._share_out(order, bounds, len(starts), threads))
+        batches = EpochOrder(read_only(order), bounds, self._share_out(order, bounds, len(starts), threads))
         fixed = (batches, self.kernel_data, loss.argument(), loss.parameters, step, coefficients, sums)
         side_by_side(lambda thread: batch_epoch(thread, *fixed), threads, sums.flags)
         return float(sums.values.sum())
