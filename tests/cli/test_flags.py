@@ -96,8 +96,8 @@ def test_a_flag_has_one_placeholder():
             if option.param_type_name == "option" and not option.is_flag:
                 kinds.setdefault(name, set()).add(option.metavar)
     several = {name: found for name, found in kinds.items() if len(found) > 1}
-    # a number, or several of them; users to fit, or to simulate
-    assert set(several) <= {"--n-clicks", "--n-sessions", "--production-seed", "--users"}
+    # a number, or several of them; a level of evidence, or several; users to fit, or to simulate; a format, or a folder
+    assert set(several) <= {"--n-clicks", "--n-sessions", "--production-seed", "--evidence", "--users", "--to"}
 
 
 # Old spellings

@@ -29,6 +29,14 @@ HALF, OTHER = (CLICKS.subset(slice(*ends)) for ends in ((0, 40), (40, 60)))
 FIRST, SECOND = DATA.subset(slice(0, 40)), DATA.subset(slice(40, 60))
 OWN = {"v1": (POLICY, SCORES)}
 RANKER = cr.Ranker(loss="arp-hinge", max_epochs=2, seed=0, threads=1)
+FITTED = cr.Ranker(loss="arp-hinge", max_epochs=1, threads=1).fit(DATA, SCORES)
+LATER = simulation.simulate(
+    DATA, SCORES, POLICY, [1.0, 0.6, 0.4, 0.3], sessions=20_000, seed=1, relevance_threshold=2, displays=True
+)  # fmt: skip
+DRAFT = policies.Mixture([policies.TeamDraft(4), POLICY], [0.5, 0.5])
+INTERLEAVED = simulation.simulate(
+    DATA, [SCORES, -SCORES], DRAFT, [1.0, 0.6, 0.4, 0.3], sessions=5_000, seed=0, relevance_threshold=2
+)  # fmt: skip
 RELEVANCE = np.full(DATA.n_docs, 0.3)
 
 
@@ -59,7 +67,13 @@ CALLS = {
     "compare": lambda exam, _: evaluation.compare(
         SCORES, -SCORES, DATA, CLICKS, RHO, metrics=["dcg@3"], exam=exam, method="dr", relevance=RELEVANCE
     ),
+    "compare_interleaved": lambda exam, _: evaluation.compare_interleaved(
+        SCORES, -SCORES, DATA, INTERLEAVED, DRAFT, exam, ["dcg@4"]
+    ),
     "coverage": lambda exam, _: policies.coverage(POLICY, SCORES, DATA.offsets, exam),
+    "deployment_test": lambda exam, _: evaluation.deployment_test(
+        SCORES, -SCORES, DATA, CLICKS, RHO, "dcg@3", exam=exam
+    ),
     "display_frequencies": lambda exam, _: estimators.display_frequencies(CLICKS, exam),
     "doubly_robust": lambda exam, _: estimators.doubly_robust(CLICKS, RHO, RELEVANCE, exam=exam),
     "estimate": lambda exam, _: evaluation.estimate(
@@ -77,11 +91,15 @@ CALLS = {
         CLICKS, data=DATA, policy=POLICY, scores=SCORES, exam=exam
     ).summary(),
     "logged_propensities": lambda exam, _: estimators.logged_propensities(CLICKS, exam).by_document,
+    "plan_comparison": lambda exam, _: evaluation.plan_comparison(
+        DATA, SCORES, -SCORES, exam, k=4, metric="dcg@3", logopt=False, relevance_threshold=2
+    ),
     "plan_logging": lambda exam, _: evaluation.plan_logging(
         DATA, SCORES, {"own": POLICY}, exam=exam, sessions=[1000], relevance_threshold=2
     ),
     "policy_aware": lambda exam, _: estimators.policy_aware(CLICKS, exam=exam),
     "policy_oblivious": lambda exam, _: estimators.policy_oblivious(CLICKS, exam),
+    "promote": lambda exam, _: cr.promote(SCORES, -SCORES, DATA, CLICKS, RHO, "dcg@3", exam=exam),
     "propensity_from_log": lambda exam, _: policies.propensity_from_log(CLICKS, exam),
     "rerank": lambda exam, _: estimators.rerank(CLICKS, exam),
     "select": lambda exam, _: (
@@ -95,6 +113,9 @@ CALLS = {
         DATA, SCORES, POLICY, exam, sessions=500, seed=0, relevance_threshold=2
     ),
     "SessionSimulator.make": lambda exam, _: simulator(exam),
+    "specialise": lambda exam, _: training.specialise(
+        FITTED, DATA, CLICKS, LATER, policy=POLICY, scores=SCORES, exam=exam
+    ),
     "write_log": lambda exam, folder: (
         simulation.write_log(
             DATA, SCORES, POLICY, exam, folder / "log.parquet", sessions=500, seed=0, relevance_threshold=2

@@ -290,7 +290,7 @@ class ClickSource:
         flags = {"--align": self.align}
         if options is not None:
             flags |= {"--impressions": options.impressions, "--strict": options.strict}
-            flags |= {"--skip-page-checks": options.skip_page_checks, "--held-out": options.held_out}
+            flags |= {"--skip-page-checks": options.skip_page_checks, "--only-held-out": options.held_out}
         words = [word for pair in named for word in pair] + [flag for flag, given in flags.items() if given]
         return words + options_again(*DATA_OPTIONS)
 

@@ -124,5 +124,5 @@ def _test_source(source: ClickSource, test_clicks: Path | None) -> ClickSource:
             "--hold-out-sessions"
         )
     if source.reading.held_out:
-        raise CounterrankError("--held-out: both kinds of sessions are used; leave it out")
+        raise CounterrankError("--only-held-out: both kinds of sessions are used; leave it out")
     return replace(source, reading=replace(source.reading, held_out=True), reports=[], drift={})

@@ -406,7 +406,11 @@ def _with_users(data: RankingData, evidence: Evidence | None, chosen: Estimator,
 
 def _with_limit(rankers: Sequence[Ranker | None]) -> bool:
     """Whether any of the rankers learns with a limit on exposure."""
-    return any(isinstance(each, Ranker) and each._named_loss().limit is not None for each in rankers)
+    found = False
+    for i, each in enumerate(rankers):
+        with _numbered(i, len(rankers)):
+            found |= isinstance(each, Ranker) and each._named_loss().limit is not None
+    return found
 
 
 def _safe_weights(chosen: Estimator, data: RankingData, evidence: Evidence, **given: Any) -> SafeWeights:
