@@ -468,7 +468,9 @@ def _of_logs(
     ] = 0.0,
     held_out: Annotated[
         bool,
-        option("Use the sessions that --hold-out-sessions holds out, and no others.", panel=LOG, name="--only-held-out"),
+        option(
+            "Use the sessions that --hold-out-sessions holds out, and no others.", panel=LOG, name="--only-held-out"
+        ),
     ] = False,
     on_error: Annotated[
         str, option("What to do about invalid rows: fail, or skip to drop the pages they are on.", "NAME", LOG)
