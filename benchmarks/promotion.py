@@ -44,6 +44,7 @@ HELD_OUT = 0.2
 ALPHA = 0.05
 SESSIONS = (500, 2_000, 10_000, 60_000, 1_000_000)
 THRESHOLDS = {"ohsumed": 2.0, "mq2008": 1.0, "mslr": 3.0}
+FOLDS = {"ohsumed": 3, "mq2008": 2, "mslr": 1}
 POLICIES = {"replace-last": ReplaceLast(PAGE), "uniform-insert": UniformInsert(PAGE)}
 EXAM = inverse_rank(PAGE)
 
@@ -103,19 +104,19 @@ def train(case: Case, folder: str, held_out: float) -> tuple[dict[str, float], d
     return found, arrays
 
 
-def cases(policy: str, first: int, runs: int) -> Iterator[Case]:
+def cases(options: argparse.Namespace) -> Iterator[Case]:
     """All runs, a few seeds of every size and data set first."""
-    for seed in range(first, first + runs):
-        for sessions in SESSIONS:
-            for data, folds in (("ohsumed", 3), ("mq2008", 2), ("mslr", 1)):
-                yield Case(data, 1 + seed % folds, policy, sessions, seed)
+    for seed in range(options.first_seed, options.first_seed + options.runs):
+        for sessions in options.sessions:
+            for data in options.names:
+                yield Case(data, 1 + seed % FOLDS[data], options.policy, sessions, seed)
 
 
 def collect(options: argparse.Namespace) -> None:
     """Train what is not there yet."""
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    for case in cases(options.policy, options.first_seed, options.runs):
+    for case in cases(options):
         file = out / f"{case.name}.npz"
         if file.exists():
             continue
@@ -193,6 +194,8 @@ def main() -> None:
     parser.add_argument("--data", default="../shared/data", help="a folder with ohsumed and mq2008")
     parser.add_argument("--policy", default="replace-last", choices=list(POLICIES))
     parser.add_argument("--held-out", type=float, default=HELD_OUT, help="share of the sessions (default 0.2)")
+    parser.add_argument("--names", nargs="+", default=list(FOLDS), choices=list(FOLDS))
+    parser.add_argument("--sessions", nargs="+", type=int, default=list(SESSIONS))
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=42, help="seeds for each data set and number of sessions")
     parser.add_argument("--out", default="runs/promotion", help="a folder; one for each policy and share held out")

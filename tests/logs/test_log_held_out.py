@@ -64,10 +64,21 @@ def test_sessions_stay_where_they_are_when_the_log_grows(tmp_path, data):
 
 @needs_spark
 @pytest.mark.usefixtures("local_spark")
-def test_spark_holds_out_the_same_sessions(tmp_path, data):
-    write(tmp_path / "log.parquet", log_rows(200))
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize("name", [int, lambda i: f"s-{i}"], ids=["whole", "text"])
+def test_spark_holds_out_the_same_sessions(tmp_path, data, name, suffix):
+    path = tmp_path / f"log.{suffix}"
+    write(path, log_rows(200, name))
+    found = read_log(path, data, hold_out_sessions=SHARE, held_out=True, engine="spark")
+    assert found.sessions.tolist() == expected_sessions(200, name)
+
+
+@needs_spark
+@pytest.mark.usefixtures("local_spark")
+def test_spark_takes_floats_for_whole_numbers(tmp_path, data):
+    write(tmp_path / "log.parquet", log_rows(200, lambda i: 1e9 + i))
     found = read_log(tmp_path / "log.parquet", data, hold_out_sessions=SHARE, held_out=True, engine="spark")
-    assert found.sessions.tolist() == expected_sessions(200)
+    assert found.sessions.tolist() == expected_sessions(200, lambda i: 10**9 + i)
 
 
 @pytest.mark.parametrize(
