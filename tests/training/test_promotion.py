@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from counterrank import CounterrankError, Ranker, RankingData, policies, promote, simulation
+from counterrank import CounterrankError, Ranker, RankingData, policies, promote, read_log, simulation
 from counterrank.common.files import lock
-from counterrank.training import Pointer, promotion, read_ledger, roll_back
+from counterrank.training import Pointer, promotion, read_ledger, roll_back, specialise
 
 EXAM = [1.0, 0.5, 0.4]
 POLICY = policies.UniformInsert(3)
@@ -125,6 +125,56 @@ def test_folders_of_saved_rankers_are_copied(world, tmp_path):
     fewer = clicks_of(data, old, 30)[0]
     with pytest.raises(CounterrankError, match="fewer than"):  # the ranker is known again, however it is given
         promote(tmp_path / "old", None, data, fewer, **settings)
+
+
+def test_a_rollback_does_not_renew_the_error_rate(world, tmp_path):
+    data, old, new, worse = world
+    clicks, about = clicks_of(data, old, 5000)
+    settings = {"metric": "dcg@3", "to": tmp_path, **about}
+    promote(worse, old, data, clicks, **settings)
+    assert promote(new, old, data, clicks, **settings).deploy
+    promote(worse, None, data, clicks, **settings)  # against the new one, which has its own error rate
+    roll_back(tmp_path)
+    promote(new, None, data, clicks_of(data, old, 6000, seed=1)[0], **settings)
+    looks = [each for each in read_ledger(tmp_path) if each["event"] == "look"]
+    assert [(each["number"], each["look"]) for each in looks] == [(1, 1), (2, 1), (1, 1), (2, 2)]
+
+
+def test_other_sessions_or_propensities_begin_a_new_sequence(world, tmp_path):
+    data, old, _, worse = world
+    _, about = clicks_of(data, old, 10)
+
+    def look(sessions, first=0, exam=EXAM):
+        log = tmp_path / f"{sessions}-{first}.parquet"
+        simulation.write_log(data, about["scores"], POLICY, EXAM, log, sessions=sessions, seed=0, first_session=first)
+        clicks = read_log(log, data, displays=True)
+        promote(worse, old, data, clicks, metric="dcg@3", to=tmp_path / "live", exam=exam, **about)
+        entry = read_ledger(tmp_path / "live")[-1]
+        return entry["number"], entry["look"], entry["alpha"]["finite-sample"]
+
+    assert look(300) == (1, 1, pytest.approx(0.05 * FIRST))
+    assert look(600) == (1, 2, pytest.approx(0.05 * FIRST))  # which includes the 300
+    assert look(700, 10**6) == (2, 1, pytest.approx(0.05 * FIRST / 4))
+    assert look(800, exam=[1.0, 0.6, 0.4]) == (3, 1, pytest.approx(0.05 * FIRST / 9))
+
+
+def test_rankers_of_rankers_are_served(world, tmp_path):
+    data, old, _, _ = world
+    clicks, about = clicks_of(data, old, 5000)
+    held_out = clicks_of(data, old, 5000, seed=1)[0]
+    special = specialise(old, data, clicks, held_out, **about)
+    assert special.queries
+    later = clicks_of(data, old, 20_000, seed=2)[0]
+    decision = promote(special.ranker, old, data, later, metric="dcg@3", to=tmp_path / "live", **about)
+    assert decision.deploy
+    np.testing.assert_array_equal(Pointer.read(tmp_path / "live").load().predict(data), special.predict(data))
+    special.save(tmp_path / "special")
+    again = promote(tmp_path / "special", old, data, later, metric="dcg@3", to=tmp_path / "other", **about)
+    assert again.deploy
+    served = Pointer.read(tmp_path / "other").load()
+    np.testing.assert_array_equal(served.predict(data), special.predict(data))
+    found = [read_ledger(tmp_path / name)[0]["candidate"] for name in ("live", "other")]
+    assert found[0] == found[1]
 
 
 BAD = [

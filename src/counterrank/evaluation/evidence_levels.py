@@ -267,7 +267,7 @@ def deployment_test(
         raise CounterrankError(f"metric {metric!r}: is not per session; expected dcg, dcg@k or precision@k")
     level = check_number(confidence, "confidence", at_least=0.5, below=1.0, also=", such as 0.95")
     limit = check_margin(margin)
-    known = _evidence_of(clicks, data, rho, policy, scores, exam, threads)
+    known = evidence_of(clicks, data, rho, policy, scores, exam, threads)
     scored = [document_scores(each, data, name) for each, name in ((new, "new"), (current, "current"))]
     seen = check_held_out({names[0]: new, names[1]: current}, data, known.clicks, "these-queries", in_sample)
     compared = compare_scores(scored[0], scored[1], data, known, metric, limit, ties, threads)
@@ -296,7 +296,7 @@ def check_levels(evidence: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(check_choice(name, LEVELS, "evidence") for name in given))
 
 
-def _evidence_of(
+def evidence_of(
     clicks: Any, data: RankingData, rho: Any, policy: Any, scores: Any, exam: Any, threads: int | None
 ) -> Evidence:
     """All that is known about the clicks."""
@@ -505,29 +505,36 @@ def asymptotic(compared: Comparison, alpha: float, relevance: ArrayLike | None =
     low, high = (float(compared.shares @ end) for end in (compared.worst, compared.best))
     if not np.ptp(compared.values) > 0.0:
         half = 0.0
-    rare, skewed = _rare_clicks(compared)
-    if half and (rare < _FEWEST_CLICKS or (skewed < 0.0 and rare < FEWEST_EXPECTED_CLICKS) or not math.isfinite(half)):
-        least = FEWEST_EXPECTED_CLICKS if skewed < 0.0 else _FEWEST_CLICKS
-        why = f"rests on rare clicks: an effective number of {rare:.2g} by skewness; expected at least {least:g}"
+    rare, of_losses, of_gains = _rare_clicks(compared)
+    if half and (rare < _FEWEST_CLICKS or of_losses < FEWEST_EXPECTED_CLICKS or not math.isfinite(half)):
+        few, least = (rare, _FEWEST_CLICKS) if rare < _FEWEST_CLICKS else (of_losses, FEWEST_EXPECTED_CLICKS)
+        why = f"rests on rare clicks: an effective number of {few:.2g} by skewness; expected at least {least:g}"
         return replace(empty, estimate=estimate, reason=why)
     found = _level(empty, estimate, estimate - half + low, estimate + half + high, compared)
-    if found.is_worse and skewed > 0.0 and rare < FEWEST_EXPECTED_CLICKS:
+    if found.is_worse and of_gains < FEWEST_EXPECTED_CLICKS:
         found, note = replace(found, is_worse=False), "too few clicks for an upper bound that rests on rare ones"
     return replace(found, more_sessions=_by_width(found, compared), reason=note)
 
 
-def _rare_clicks(compared: Comparison) -> tuple[float, float]:
-    """The effective number of clicks by skewness, see `expected_clicks`, and the sign of the skewness.
+def _rare_clicks(compared: Comparison) -> tuple[float, float, float]:
+    """Effective numbers of clicks by skewness, see `expected_clicks`: of all, of the losses and of the gains.
 
-    A sum that is skewed to the right has a lower bound that is too low rather than too high, and the other way round.
+        share of examinations clicked * second moment^3 / third moment^2
+
+    with the third moment of the documents that the new ranking lowers alone, or of those that it raises. A heavy click
+    that has not happened leaves the standard error too small: if it would have been a loss, the lower bound is too
+    high; if a gain, the upper one is too low.
     """
-    weighted, values = compared.weighted, compared.values
-    rare = float(expected_clicks(weighted, values, np.zeros(1))[0])
-    rho = weighted.rho
-    if rho is None:
-        return rare, -1.0
-    inverse, sessions = inverse_propensity(rho), weighted.sessions_of_documents
-    return rare, float((sessions * values[:, 0] ** 3 * inverse**2).sum())
+    weighted, value = compared.weighted, compared.values[:, 0]
+    rare = float(expected_clicks(weighted, compared.values, np.zeros(1))[0])
+    if weighted.rho is None:
+        return rare, rare, rare
+    heavy = np.abs(value) * inverse_propensity(weighted.rho)
+    cubes = weighted.sessions_of_documents * np.abs(value) * heavy**2
+    total = float(cubes.sum())
+    shares = (float(cubes[side].sum()) / total if total else 0.0 for side in (value < 0.0, value > 0.0))
+    of_losses, of_gains = (rare / share**2 if share else math.inf for share in shares)
+    return rare, of_losses, of_gains
 
 
 def model_assisted(compared: Comparison, alpha: float) -> Level:

@@ -6,8 +6,10 @@ A deployment folder holds
     versions/N/      saved rankers, each written once
     ledger.jsonl     a line for each look at clicks, each promotion and each rollback
 
-The error rate alpha is that of wrongly replacing a served version at all: the candidates that are compared with it, in
-the order of their first look, get alpha * 6 / (pi^2 j^2) each, which sums to alpha.
+The error rate alpha is that of wrongly replacing a served ranker at all, also if it is served again after a rollback.
+The sequences of looks against it, in the order of their first look, get alpha * 6 / (pi^2 j^2) each, which sums to
+alpha. A sequence is of one candidate, one question (metric, margin, confidence), one log that grows, and one set of
+propensities; other sessions or other propensities begin a new one.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.browsing import sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.origin import content_sources
+from counterrank.clicks.examination import lines_of
+from counterrank.clicks.origin import Origin, content_sources, shared_sessions
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.files import InUseError, PathLike, atomic_file, atomic_folder, existing, lock, read_stamp
 from counterrank.common.notebook import Html, Shown, Summary
@@ -47,6 +51,7 @@ from counterrank.evaluation.evidence_levels import (
     Spending,
     check_levels,
     deployment_test,
+    evidence_of,
 )
 from counterrank.training.ranker import Ranker, Scored
 from counterrank.training.storage import MARKER, PARTS
@@ -56,6 +61,8 @@ _FORMAT, _FORMAT_VERSION = "counterrank-deployment", 1
 _LOCK = ".lock"
 _PATIENCE_S = 60.0  # with another promotion into the same folder
 _PAUSE_S = 0.1
+_SESSIONS = 1024  # of which a look keeps hashes
+_ALL = 0.99  # of these sessions, allowing for hashes that agree by chance and for late corrections of a log
 
 
 @dataclass(frozen=True)
@@ -181,7 +188,8 @@ def promote(
     rate; the one with the largest lower bound is chosen. With a deployment folder, the chosen one is saved there and
     the pointer set to it, and a ledger keeps account of the error rate: a candidate that was looked at before goes on
     with its sequence, so that finite-sample bounds hold at all looks together, while bounds of the other levels get
-    6 / (pi^2 i^2) of the candidate's share at look i. Clicks of later looks must include those of earlier ones.
+    6 / (pi^2 i^2) of the sequence's share at look i. Clicks of later looks should include those of earlier ones, with
+    the same propensities: else a new sequence begins, with a smaller share.
 
     Arguments:
         new: a ranker, its folder, or scores; or a list of them.
@@ -286,11 +294,9 @@ class _Ledger:
         with atomic_file(self.path) as file:
             file.write_text(before + lines, encoding="utf-8")
 
-    def looks(self) -> list[dict[str, Any]]:
-        """The looks since the version that is served now was put in place."""
-        entries = self.entries()
-        changes = [i for i, each in enumerate(entries) if each["event"] in ("deploy", "rollback")]
-        return [each for each in entries[changes[-1] + 1 if changes else 0 :] if each["event"] == "look"]
+    def looks(self, current: str) -> list[dict[str, Any]]:
+        """All looks at candidates against the ranker with this fingerprint."""
+        return [each for each in self.entries() if each["event"] == "look" and each["current"] == current]
 
 
 def _promote_into(
@@ -321,10 +327,12 @@ def _promote_into(
             )
     counts = check_counts(clicks.clicks if isinstance(clicks, Evidence) else clicks)
     ledger = _Ledger(folder)
-    known, tests, entries = ledger.looks(), [], []
+    known, tests, entries = ledger.looks(base), [], []
+    propensities = _digest_of_propensities(clicks, data, how)
     for i, each in enumerate(loaded):
         question = {"candidate": _fingerprint(each, data), "current": base, "metric": how["metric"],
-                    "margin": float(how["margin"]), "confidence": float(how["confidence"])}  # fmt: skip
+                    "margin": float(how["margin"]), "confidence": float(how["confidence"]),
+                    "propensities": propensities}  # fmt: skip
         test, entry = _look(each, against, _name(each, i, several), data, clicks, counts, how, question, known)
         tests.append(test)
         entries.append(entry)
@@ -358,7 +366,9 @@ def _look(
 ) -> tuple[DeploymentTest, dict[str, Any]]:
     """The deployment test of a candidate with its share of the error rate, and the entry of the ledger."""
     earlier = [each for each in known if all(each.get(key) == value for key, value in question.items())]
-    content = [source.content for source in content_sources(counts)]
+    origin, content = counts.known_origin(), [source.content for source in content_sources(counts)]
+    if earlier and not _has_grown(origin, Origin.from_description(earlier[-1]["origin"])):
+        earlier = []
     if earlier and earlier[-1]["sessions"] > counts.n_sessions:
         raise CounterrankError(
             f"clicks: {counts.n_sessions:,} sessions, fewer than the {earlier[-1]['sessions']:,} of the earlier look "
@@ -387,7 +397,7 @@ def _look(
         "alpha": {each.name: 1.0 - each.confidence for each in test.levels.values()},
         "sessions": counts.n_sessions,
         "content": content,
-        "log": list(counts.known_origin().paths),
+        "origin": origin.reduced(_SESSIONS).describe(),
         "required": list(test.required),
         "levels": {each.name: [each.estimate, each.lower, each.upper] for each in test.levels.values()},
         "design": None if test.design is None else test.design._asdict(),
@@ -397,8 +407,26 @@ def _look(
     return test, entry
 
 
+def _has_grown(origin: Origin, earlier: Origin) -> bool:
+    """Whether clicks include those of an earlier look, as far as session ids tell."""
+    if any(source.sample is None for source in (*origin.sources, *earlier.sources)):
+        return True
+    return shared_sessions(earlier, origin, by_content=False) >= _ALL
+
+
+def _digest_of_propensities(clicks: ClickCounts | Evidence, data: RankingData, how: dict[str, Any]) -> str:
+    """What propensities, and how users click, are known again by."""
+    known = evidence_of(clicks, data, *(how[name] for name in ("rho", "policy", "scores", "exam", "threads")))
+    digest = hashlib.blake2b(digest_size=16)
+    lines = lines_of(known.users) if known.has("examination") and sequential(known.exam) is None else ()
+    if known.has("propensities"):
+        digest.update(np.round(known.propensities.by_document, 9).tobytes())
+    digest.update(json.dumps([None if line is None else line.describe() for line in lines], default=_plain).encode())
+    return digest.hexdigest()
+
+
 def _part(number: int) -> float:
-    """The share of candidate, or look, `number` of the error rate: 6 / (pi^2 number^2), which sums to 1.
+    """The share of sequence, or look, `number` of the error rate: 6 / (pi^2 number^2), which sums to 1.
 
     >>> round(sum(map(_part, range(1, 10_000))), 3)
     1.0
@@ -465,9 +493,12 @@ def _fingerprint(ranker: Any, data: RankingData) -> str:
 
 
 def _add_files(digest: Any, folder: Path) -> None:
-    """The arrays and trees of a saved ranker, and how it scales features; not when and how it was trained."""
+    """The arrays and trees of a saved ranker and its parts, and how it scales; not when and how it was trained."""
     for file in sorted(folder.iterdir()):
-        if file.name != MARKER:
+        if file.is_dir():
+            digest.update(file.name.encode() + b"\0")
+            _add_files(digest, file)
+        elif file.name != MARKER:
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     content = json.loads((folder / MARKER).read_text(encoding="utf-8"))
     digest.update(json.dumps([content.get(name) for name in ("model", "n_features", "normalize", "content")]).encode())
@@ -482,8 +513,7 @@ def _add_version(folder: Path, ranker: Any) -> int:
     target = above / str(number)
     if isinstance(ranker, Scored):
         with atomic_folder(target, MARKER, PARTS) as temporary:
-            for file in Path(ranker.label).iterdir():
-                shutil.copyfile(file, temporary / file.name)
+            shutil.copytree(Path(ranker.label), temporary, dirs_exist_ok=True)
     else:
         ranker.save(target)
     return number
