@@ -148,6 +148,23 @@ def test_documents_that_cannot_be_shown_count_as_in_the_worst_case():
         assert not level.passes
 
 
+def test_heavy_losses_that_may_not_have_been_seen_leave_no_asymptotic_bound():
+    """The current ranking has documents on top that replace-last hardly shows; each click on one weighs a lot.
+
+    With few sessions most of them have no click, the standard error is too small and the new ranking seems better.
+    """
+    data = small_data((60,) * 20)
+    scores, policy, clicks = logged(data, policies.ReplaceLast(3), 200)
+    about = {"policy": policy, "scores": scores, "exam": EXAM, "metric": "dcg@3"}
+    level = deployment_test(scores, -scores, data, clicks, **about).levels["asymptotic"]
+    assert (level.lower, level.passes) == (None, False)
+    assert "rests on rare clicks" in level.reason
+    raised = deployment_test(-scores, scores, data, clicks, **about).levels["asymptotic"]  # they are gains here
+    assert not raised.is_worse
+    _, _, many = logged(data, policies.ReplaceLast(3), 200_000)
+    assert deployment_test(scores, -scores, data, many, **about).levels["asymptotic"].lower is not None
+
+
 def test_trust_bias_is_part_of_the_range():
     from counterrank import examination
 
