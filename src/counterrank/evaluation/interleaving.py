@@ -18,7 +18,7 @@ from counterrank.clicks.examination import lines_of
 from counterrank.clicks.policies.pages import components_of, takes_two_rankings
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.team_draft import coin_pages
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
@@ -54,7 +54,8 @@ def compare_interleaved(
         policy: `TeamDraft(k)`, or a `Mixture` with it, whose other policies ranked by a.
         exam: P(examined | rank); None for that of simulated clicks.
         metrics: as in `compare`; None for "dcg@m", m = ceil(k / 2).
-        ties, threads, options: as in `compare`, such as control="optimal".
+        ties: as in `compare`. Pages show documents with equal scores in their order in the data; so does "order".
+        threads, options: as in `compare`, such as control="optimal".
 
     >>> import warnings
     >>> from counterrank import examination, make_ranking_data, policies, simulation
@@ -63,7 +64,7 @@ def compare_interleaved(
     >>> log = simulation.simulate(data, [a, b], policies.TeamDraft(4), exam, sessions=10_000, seed=0)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
-    ...     found = compare_interleaved(a, b, data, log, policies.TeamDraft(4))
+    ...     found = compare_interleaved(a, b, data, log, policies.TeamDraft(4), ties="order")
     >>> list(found), found["dcg@2"].ips_interval[0] > 0.0
     (['dcg@2'], True)
     """
@@ -104,18 +105,27 @@ def refuse_uncovered(
     threads: int | None = None,
 ) -> None:
     """An error where the difference in a metric needs documents that the log cannot show."""
-    values = document_values(a, data, metrics, ties, threads) - document_values(b, data, metrics, ties, threads)
-    logged = np.repeat(clicks.sessions > 0, np.diff(data.offsets))
-    for metric, column in zip(metrics, values.T, strict=True):
-        missing = np.flatnonzero(logged & (column != 0.0) & (rho < SMALLEST))
-        if len(missing):
-            query = int(query_of(missing[0], data.offsets))
-            raise CounterrankError(
-                f"metrics: the difference in {metric} needs {len(missing):,} documents that the policy never shows, "
-                f"such as document {missing[0] - data.offsets[query]} of query {query}, so its sign may be wrong; "
-                f"expected a metric cut at {depth}, such as dcg@{depth}, or a log of a mixture of team draft with a "
-                "policy that shows all documents"
-            )
+    unseen = np.repeat(clicks.sessions > 0, np.diff(data.offsets)) & (rho < SMALLEST)
+
+    def missing(ties: str) -> list[IntArray]:
+        """By metric, which documents its difference needs in vain."""
+        values = document_values(a, data, metrics, ties, threads) - document_values(b, data, metrics, ties, threads)
+        return [np.flatnonzero(unseen & (column != 0.0)) for column in values.T]
+
+    for i, (metric, docs) in enumerate(zip(metrics, missing(ties), strict=True)):
+        if not len(docs):
+            continue
+        query = int(query_of(docs[0], data.offsets))
+        expected = (
+            "documents with equal scores in the order of the pages, ties='order'"
+            if ties == "average" and not len(missing("order")[i])
+            else f"a metric cut at {depth}, such as dcg@{depth}, or a log of a mixture of team draft with a policy "
+            "that shows all documents"
+        )
+        raise CounterrankError(
+            f"metrics: the difference in {metric} needs {len(docs):,} documents that the policy never shows, such as "
+            f"document {docs[0] - data.offsets[query]} of query {query}, so its sign may be wrong; expected {expected}"
+        )
 
 
 @dataclass(frozen=True)
