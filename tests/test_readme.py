@@ -204,6 +204,19 @@ def test_users_are_fitted_to_the_log_as_the_page_shows(tmp_path, monkeypatch):
         assert ("users fitted to the log: affine" in result.stderr) == ("--users auto" in line), line
 
 
+def test_rankers_are_compared_online_as_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = commands("docs/how-to/compare-online.md")
+    assert [shlex.split(line)[1] for line in lines] == ["train", "train", "simulate", "estimate"]
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+    assert "candidate is better than production: dcg@3 per session +0.0306" in result.stderr + result.stdout
+    run_example("\n".join(blocks("docs/how-to/compare-online.md", "python")), "compare.md", tmp_path, monkeypatch)
+    credit, difference = capsys.readouterr().out.splitlines()
+    assert credit.startswith("0.0899") and difference.startswith("-0.567")
+
+
 def test_the_examples_of_safe_training_run(tmp_path, monkeypatch, capsys):
     run_example("\n".join(blocks("docs/how-to/safe-training.md", "python")), "safe-training.md", tmp_path, monkeypatch)
     assert "0.5 production + 0.5 new" in capsys.readouterr().out

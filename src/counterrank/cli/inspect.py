@@ -241,7 +241,11 @@ def _load(
     data = data or about.get("data")
     if about:
         opening = data_options(*(about.get(name) for name in DATA_OPTIONS), source=data)
-        policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
+        ranked_by = about["logger"]
+        policies, loggers = (
+            policies or [about["policy"]],
+            loggers or (ranked_by if isinstance(ranked_by, list) else [ranked_by]),
+        )
     source = ClickSource.of(clicks, examination, threads, reading, policies=policies, loggers=loggers, with_drift=True)
     parts = load_parts(data, part, threads, opening)
     counts = load_counts(source, part, parts)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json as json_format
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, DATA_OPTIONS, OUTPUT, USERS, given_options, options_again
-from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy, read_users
+from counterrank.cli.evidence import (
+    load_scores,
+    parse_count,
+    parts_of,
+    rankings_of,
+    read_examination,
+    read_policy,
+    read_users,
+)
 from counterrank.cli.options import option, reads_data
 from counterrank.cli.output import check_out, folder_with, free_name, print_json, print_table, say_next
 from counterrank.common.checks import check_number, check_whole
@@ -26,7 +35,15 @@ MARKER, PARTS = "simulation.json", ("train", "validation", "test", "*.parquet")
 @reads_data
 def simulate(
     data: shared.Data,
-    logger: shared.RankedBy,
+    logger: Annotated[
+        list[str],
+        option(
+            f"What the policy ranks by: a ranker's folder, {shared.SCORES}, or feature:25. Of team-draft repeat it for "
+            "the two rankings.",
+            "PATH",
+            CLICKS,
+        ),
+    ],
     out: Annotated[Path, option("The folder to write to: one folder of clicks for each part of the data.", "PATH")],
     policy: Annotated[
         str,
@@ -95,7 +112,7 @@ def simulate(
     from counterrank.clicks.users import ClickModel
     from counterrank.clicks.users import trust_bias as trusting_users
 
-    check_out(out, force, (data, logger, examination, users), folder_with(MARKER, PARTS))
+    check_out(out, force, (data, *logger, examination, users), folder_with(MARKER, PARTS))
     wanted = _amount(n_clicks, n_sessions, as_log)
     check_number(held_out, "held_out", above=0, at_most=10, also=", such as 0.15")
     check_number(trust_bias, "trust_bias", at_least=0, at_most=1)
@@ -122,7 +139,7 @@ def simulate(
     with atomic_folder(out, MARKER, PARTS) as folder:
         for number, (part, chosen) in enumerate(opened.items()):
             amount = {name: n if part == "train" else max(1, round(held_out * n)) for name, n in wanted.items()}
-            scores = load_scores(logger, chosen, threads)
+            scores = rankings_of(shown[0], logger, partial(load_scores, data=chosen, threads=threads))
             more = {**settings, **amount, "seed": _seed(seed, number)}
             if as_log:
                 first = first_session + sum(row["sessions"] for row in rows)
@@ -131,7 +148,7 @@ def simulate(
         about = {
             "data": data,
             **given_options(*DATA_OPTIONS),
-            "logger": str(logger),
+            "logger": logger[0] if len(logger) == 1 else logger,
             "policy": policy,
             "policy_name": policy_name,
             "examination": examination if model else None,

@@ -7,6 +7,7 @@ differences of metrics cut at ceil(k / 2) are unbiased, and those of other metri
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from counterrank.clicks.policies.pages import components_of, takes_two_rankings
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.team_draft import coin_pages
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
 from counterrank.data.scores import document_scores
@@ -80,7 +81,9 @@ def compare_interleaved(
     rho = propensity_of(policy, both, data.offsets, lines_of(curve)[0])
     names = (f"dcg@{depth_of(policy)}",) if metrics is None else metric_names(metrics, ())
     refuse_uncovered(both[0], both[1], data, counts, rho, names, depth_of(policy), ties, threads)
-    return compare(scores_a, scores_b, data, clicks, rho, names, ties=ties, threads=threads, exam=exam, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoverageWarning)  # of documents that the difference does not need
+        return compare(scores_a, scores_b, data, clicks, rho, names, ties=ties, threads=threads, exam=exam, **options)
 
 
 def depth_of(policy: Any) -> int:
