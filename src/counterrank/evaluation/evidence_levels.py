@@ -140,7 +140,9 @@ class DeploymentTest(Shown):
         metric, margin, confidence: as asked for; `confidence` is before it was divided between candidates and looks.
         required: the levels of evidence that must be met.
         levels: all levels by name.
-        n_queries, n_sessions, n_clicks: with sessions; of the held-out clicks.
+        n_queries: with held-out sessions.
+        n_sessions: the held-out sessions.
+        n_clicks: the clicks in them.
         effective_sample_size: of the clicks by their importance weights (Kish).
         in_sample: whether one of the rankings was trained on these clicks, so that nothing is guaranteed.
         design: what the bets were chosen by, for later looks; None where there is no finite-sample bound.

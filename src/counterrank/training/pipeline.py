@@ -321,8 +321,8 @@ def fit_rankers(
 
     Arguments:
         rankers: untrained ones.
-        data, evidence, estimator, validation, clip, hyperparameters, folds, model, shared_learning_rate, production,
-            safety, evidence_level, seed: as for `fit_ranker`.
+        data, evidence, estimator, validation, clip, hyperparameters, folds, model, seed: as for `fit_ranker`.
+        shared_learning_rate, production, safety, evidence_level: as for `fit_ranker`.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
