@@ -70,7 +70,8 @@ def test_several_candidates_share_the_error_rate(folder):
 BAD = [
     (("best", DATA), "--against: requires the ranker that is in place"),
     (("best",), "RANKER, DATA: expected both, or --rollback with --to"),
-    (("--rollback",), "--rollback: expected --to DIR, and no ranker"),
+    (("--rollback",), "--rollback: expected --to DIR, and no ranker or other options; --examination, --hold-out"),
+    (("best", DATA, "--against", "old", "--confidence", "0.5"), "--confidence 0.5: expected a number between 0.5"),
     (("best", DATA, "--against", "old", "--evidence", "strong"), "--evidence"),
     (("best", DATA, "--against", "old", "--metric", "arp"), "is not per session"),
     (("best", DATA, "--against", "nothing"), "nothing: no such ranker or scores"),
@@ -87,3 +88,4 @@ def test_bad_input_is_one_line(folder, arguments, message):
     lines = [line for line in found.stderr.splitlines() if line.startswith("counterrank: ")]
     assert len(lines) == 1
     assert message in lines[0]
+    assert "Read" not in found.stderr  # said before the log is read

@@ -79,14 +79,27 @@ def test_the_version_that_is_served_is_the_one_to_beat(world, tmp_path):
         promote(worse, old, data, clicks, metric="dcg@3", to=tmp_path, **about)
 
 
-def test_looks_and_candidates_spend_the_error_rate(world, tmp_path):
-    data, old, new, worse = world
-    few, about = clicks_of(data, old, 30)
-    more, _ = clicks_of(data, old, 60, seed=1)
-    settings = {"metric": "dcg@3", "to": tmp_path, "evidence": "finite-sample", **about}
+@pytest.fixture(scope="module")
+def growing(world, tmp_path_factory):
+    """Reads so many sessions of one log, which has session ids; logs with another first session share none."""
+    data, old, *_ = world
+    folder, scores = tmp_path_factory.mktemp("logs"), old.predict(data)
 
-    def spent(ranker, clicks):
-        promote(ranker, old, data, clicks, margin=1.9, **settings)  # a margin that no ranker exceeds
+    def read(sessions, first=0):
+        log = folder / f"{sessions}-{first}.parquet"
+        simulation.write_log(data, scores, POLICY, EXAM, log, sessions=sessions, seed=0, first_session=first)
+        return read_log(log, data, displays=True)
+
+    return read
+
+
+def test_looks_and_candidates_spend_the_error_rate(world, growing, tmp_path):
+    data, old, new, worse = world
+    few, more = growing(30), growing(60)
+    settings = {"metric": "dcg@3", "to": tmp_path, "policy": POLICY, "scores": old.predict(data), "exam": EXAM}
+
+    def spent(ranker, clicks, evidence="finite-sample"):
+        promote(ranker, old, data, clicks, margin=1.9, evidence=evidence, **settings)  # which no ranker exceeds
         entry = read_ledger(tmp_path)[-1]
         return entry["number"], entry["look"], entry["alpha"]["finite-sample"], entry["alpha"]["asymptotic"]
 
@@ -96,8 +109,26 @@ def test_looks_and_candidates_spend_the_error_rate(world, tmp_path):
     assert spent(new, more) == (2, 1, pytest.approx(0.05 * FIRST / 4), pytest.approx(0.05 * FIRST**2 / 4))
     designs = [entry["design"] for entry in read_ledger(tmp_path)]
     assert designs[0] == designs[1] == designs[2]  # the sequence goes on with the bets it began with
-    with pytest.raises(CounterrankError, match="30 sessions, fewer than the 60 of the earlier look"):
-        spent(worse, few)
+    # another level of evidence is another question, which has its price, whatever the order of names
+    assert spent(new, more, "asymptotic")[:2] == (3, 1)
+    assert spent(new, more, ["asymptotic", "finite-sample"])[:2] == (4, 1)
+    assert spent(new, more, ["finite-sample", "asymptotic"])[:2] == (4, 1)
+    assert spent(worse, few)[:2] == (1, 1)
+    with pytest.warns(UserWarning, match="do not include the 60 sessions of the earlier look"):
+        assert spent(new, growing(40))[:2] == (5, 1)
+
+
+def test_clicks_without_session_ids_are_not_taken_for_a_grown_log(world, tmp_path):
+    data, old, _, worse = world
+    settings = {"metric": "dcg@3", "to": tmp_path}
+    for seed, sessions in enumerate((300, 600)):
+        clicks, about = clicks_of(data, old, sessions, seed)
+        if seed:
+            with pytest.warns(UserWarning, match="a new sequence of looks begins"):
+                promote(worse, old, data, clicks, **settings, **about)
+        else:
+            promote(worse, old, data, clicks, **settings, **about)
+    assert [(each["number"], each["look"]) for each in read_ledger(tmp_path)] == [(1, 1), (2, 1)]
 
 
 def test_the_best_of_several_candidates_is_served(world, tmp_path):
@@ -121,41 +152,40 @@ def test_folders_of_saved_rankers_are_copied(world, tmp_path):
     served = Pointer.read(tmp_path / "live").path
     assert (served / "model.json").read_bytes() == (tmp_path / "new" / "model.json").read_bytes()
     settings = {"metric": "dcg@3", "to": tmp_path / "live", **about}
-    promote(old, new, data, clicks_of(data, old, 300)[0], **settings)
-    fewer = clicks_of(data, old, 30)[0]
-    with pytest.raises(CounterrankError, match="fewer than"):  # the ranker is known again, however it is given
-        promote(tmp_path / "old", None, data, fewer, **settings)
+    few = clicks_of(data, old, 300)[0]
+    promote(old, new, data, few, **settings)
+    promote(tmp_path / "old", None, data, few, **settings)
+    *_, first, again = read_ledger(tmp_path / "live")
+    assert (first["number"], first["look"]) == (again["number"], again["look"])  # known again, however it is given
 
 
-def test_a_rollback_does_not_renew_the_error_rate(world, tmp_path):
+def test_a_rollback_does_not_renew_the_error_rate(world, growing, tmp_path):
     data, old, new, worse = world
-    clicks, about = clicks_of(data, old, 5000)
+    clicks, about = growing(5000), {"policy": POLICY, "scores": old.predict(data), "exam": EXAM}
     settings = {"metric": "dcg@3", "to": tmp_path, **about}
     promote(worse, old, data, clicks, **settings)
     assert promote(new, old, data, clicks, **settings).deploy
     promote(worse, None, data, clicks, **settings)  # against the new one, which has its own error rate
     roll_back(tmp_path)
-    promote(new, None, data, clicks_of(data, old, 6000, seed=1)[0], **settings)
+    promote(new, None, data, growing(6000), **settings)
     looks = [each for each in read_ledger(tmp_path) if each["event"] == "look"]
     assert [(each["number"], each["look"]) for each in looks] == [(1, 1), (2, 1), (1, 1), (2, 2)]
 
 
-def test_other_sessions_or_propensities_begin_a_new_sequence(world, tmp_path):
+def test_other_sessions_or_propensities_begin_a_new_sequence(world, growing, tmp_path):
     data, old, _, worse = world
-    _, about = clicks_of(data, old, 10)
+    about = {"policy": POLICY, "scores": old.predict(data), "metric": "dcg@3", "to": tmp_path}
 
-    def look(sessions, first=0, exam=EXAM):
-        log = tmp_path / f"{sessions}-{first}.parquet"
-        simulation.write_log(data, about["scores"], POLICY, EXAM, log, sessions=sessions, seed=0, first_session=first)
-        clicks = read_log(log, data, displays=True)
-        promote(worse, old, data, clicks, metric="dcg@3", to=tmp_path / "live", exam=exam, **about)
-        entry = read_ledger(tmp_path / "live")[-1]
+    def look(clicks, exam=EXAM):
+        promote(worse, old, data, clicks, exam=exam, **about)
+        entry = read_ledger(tmp_path)[-1]
         return entry["number"], entry["look"], entry["alpha"]["finite-sample"]
 
-    assert look(300) == (1, 1, pytest.approx(0.05 * FIRST))
-    assert look(600) == (1, 2, pytest.approx(0.05 * FIRST))  # which includes the 300
-    assert look(700, 10**6) == (2, 1, pytest.approx(0.05 * FIRST / 4))
-    assert look(800, exam=[1.0, 0.6, 0.4]) == (3, 1, pytest.approx(0.05 * FIRST / 9))
+    assert look(growing(300)) == (1, 1, pytest.approx(0.05 * FIRST))
+    assert look(growing(600)) == (1, 2, pytest.approx(0.05 * FIRST))  # which includes the 300
+    with pytest.warns(UserWarning, match="do not include the 600 sessions"):
+        assert look(growing(700, 10**6)) == (2, 1, pytest.approx(0.05 * FIRST / 4))
+    assert look(growing(800), [1.0, 0.6, 0.4]) == (3, 1, pytest.approx(0.05 * FIRST / 9))
 
 
 def test_rankers_of_rankers_are_served(world, tmp_path):

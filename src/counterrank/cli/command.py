@@ -301,12 +301,12 @@ def given_options(*names: str) -> dict[str, Any]:
 
 
 def explicit_options(*names: str) -> list[str]:
-    """Which of these options of the command that runs were written on the command line, as flags."""
+    """Which of these options of the command that runs, or of all, were written on the command line, as flags."""
     ctx = _RUNNING.get()
     if ctx is None:
         return []
     flags = {each.name: each.opts[0] for each in ctx.command.params}
-    return [flags[name] for name in names if ctx.get_parameter_source(name).name == "COMMANDLINE"]
+    return [flags[name] for name in names or flags if ctx.get_parameter_source(name).name == "COMMANDLINE"]
 
 
 def options_again(*names: str, **instead: str) -> list[str]:

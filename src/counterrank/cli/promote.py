@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli import options as shared
-from counterrank.cli.command import EVALUATION
+from counterrank.cli.command import EVALUATION, explicit_options
 from counterrank.cli.evidence import ClickSource, load_scored, parts_of
 from counterrank.cli.options import option, reads_logs
 from counterrank.cli.output import print_json, print_table, say, show_warnings
 from counterrank.common.errors import CounterrankError
+from counterrank.common.files import existing
 
 if TYPE_CHECKING:
     from counterrank.data.sources import DataOptions
@@ -71,12 +72,15 @@ def promote(
 
     To go back: counterrank promote --rollback --to live
     """
+    from counterrank.evaluation.evidence_levels import check_question
     from counterrank.training import Pointer, roll_back
     from counterrank.training import promote as decide
 
     if rollback:
-        if to is None or ranker is not None:
-            raise CounterrankError("--rollback: expected --to DIR, and no ranker")
+        others = sorted({*explicit_options()} - {"--rollback", "--to", "--json"})
+        if to is None or ranker is not None or others:
+            also_given = f"; {', '.join(others)} given" if others else ""
+            raise CounterrankError(f"--rollback: expected --to DIR, and no ranker or other options{also_given}")
         pointer = roll_back(to)
         about = {"version": pointer.current, "path": str(pointer.path)}
         print_json(about) if json else print(f"{to} serves version {pointer.current} again: {pointer.path}")
@@ -87,8 +91,11 @@ def promote(
         raise CounterrankError("--against: requires the ranker that is in place, unless --to serves one")
     if not source.given:
         raise CounterrankError("--log, --clicks: expected one of the two, with clicks of held-out sessions")
+    candidates, levels = [ranker, *(also or [])], [name.strip() for name in evidence.split(",")]
+    check_question(metric, confidence, margin, levels)
+    for each in (*candidates, *([] if against is None else [against])):
+        existing(each, "ranker or scores")
     chosen, known = _held_out(source, data, part, threads, opening)
-    candidates = [ranker, *(also or [])]
     if to is None:
         new: list[Any] = [load_scored(each, chosen, threads) for each in candidates]
         current: Any = None if against is None else load_scored(against, chosen, threads)
@@ -103,7 +110,7 @@ def promote(
             metric=metric,
             confidence=confidence,
             margin=margin,
-            evidence=[name.strip() for name in evidence.split(",")],
+            evidence=levels,
             to=to,
             in_sample=in_sample,
             threads=threads,

@@ -53,7 +53,7 @@ from counterrank.evaluation.confidence_intervals import (
     expected_clicks,
 )
 from counterrank.evaluation.deployment import check_margin
-from counterrank.evaluation.metrics import higher_is_better
+from counterrank.evaluation.metrics import higher_is_better, rank_values
 from counterrank.evaluation.weighted_clicks import (
     ClickPredictor,
     Method,
@@ -264,11 +264,7 @@ def deployment_test(
     >>> found.deploy, [level.passes for level in found.levels.values()]
     (True, [True, True, True])
     """
-    required = check_levels(evidence)
-    if not higher_is_better(metric):
-        raise CounterrankError(f"metric {metric!r}: is not per session; expected dcg, dcg@k or precision@k")
-    level = check_number(confidence, "confidence", at_least=0.5, below=1.0, also=", such as 0.95")
-    limit = check_margin(margin)
+    required, level, limit = check_question(metric, confidence, margin, evidence)
     known = evidence_of(clicks, data, rho, policy, scores, exam, threads)
     scored = [document_scores(each, data, name) for each, name in ((new, "new"), (current, "current"))]
     seen = check_held_out({names[0]: new, names[1]: current}, data, known.clicks, "these-queries", in_sample)
@@ -284,6 +280,20 @@ def deployment_test(
         "model-assisted": narrower(model_assisted(compared, alpha * shares.sequence * shares.look), of_sessions),
     }
     return replace(_decided(levels, required, compared, level, names, seen), design=own)
+
+
+def check_question(metric: Any, confidence: Any, margin: Any, evidence: Any) -> tuple[tuple[str, ...], float, float]:
+    """What is asked of a deployment test: the required levels of evidence, the confidence level and the margin.
+
+    >>> check_question("dcg@5", 0.95, 0, "asymptotic")
+    (('asymptotic',), 0.95, 0.0)
+    """
+    required = check_levels(evidence)
+    rank_values(metric, 1)
+    if not higher_is_better(metric):
+        raise CounterrankError(f"metric {metric!r}: is not per session; expected dcg, dcg@k or precision@k")
+    level = check_number(confidence, "confidence", above=0.5, below=1.0, also=", such as 0.95")
+    return required, level, check_margin(margin)
 
 
 def check_levels(evidence: Any) -> tuple[str, ...]:

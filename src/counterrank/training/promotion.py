@@ -8,8 +8,8 @@ A deployment folder holds
 
 The error rate alpha is that of wrongly replacing a served ranker at all, also if it is served again after a rollback.
 The sequences of looks against it, in the order of their first look, get alpha * 6 / (pi^2 j^2) each, which sums to
-alpha. A sequence is of one candidate, one question (metric, margin, confidence), one log that grows, and one set of
-propensities; other sessions or other propensities begin a new one.
+alpha. A sequence is of one candidate, one question (metric, margin, confidence, evidence), one log that grows, and one
+set of propensities; other sessions or other propensities begin a new one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from counterrank.clicks.browsing import sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import lines_of
 from counterrank.clicks.origin import Origin, content_sources, shared_sessions
-from counterrank.common.errors import CounterrankError, brief
+from counterrank.common.errors import CounterrankError, brief, warn_caller
 from counterrank.common.files import InUseError, PathLike, atomic_file, atomic_folder, existing, lock, read_stamp
 from counterrank.common.notebook import Html, Shown, Summary
 from counterrank.data import RankingData
@@ -43,13 +43,13 @@ from counterrank.data.frames import is_frame
 from counterrank.data.scores import document_scores
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.propensities import Propensities
-from counterrank.evaluation.deployment import check_margin
 from counterrank.evaluation.evidence_levels import (
     DEFAULT_LEVEL,
     DeploymentTest,
     Design,
     Spending,
     check_levels,
+    check_question,
     deployment_test,
     evidence_of,
 )
@@ -212,8 +212,7 @@ def promote(
     given = list(new) if several else [new]
     if not given:
         raise CounterrankError("new: an empty list; expected at least one ranker")
-    check_levels(evidence)
-    check_margin(margin)
+    check_question(metric, confidence, margin, evidence)
     how = {"rho": rho, "metric": metric, "policy": policy, "scores": scores, "exam": exam, "confidence": confidence,
            "margin": margin, "evidence": evidence, "relevance": relevance, "ties": ties, "in_sample": in_sample,
            "threads": threads}  # fmt: skip
@@ -332,6 +331,7 @@ def _promote_into(
     for i, each in enumerate(loaded):
         question = {"candidate": _fingerprint(each, data), "current": base, "metric": how["metric"],
                     "margin": float(how["margin"]), "confidence": float(how["confidence"]),
+                    "required": sorted(check_levels(how["evidence"])), "ties": how["ties"],
                     "propensities": propensities}  # fmt: skip
         test, entry = _look(each, against, _name(each, i, several), data, clicks, counts, how, question, known)
         tests.append(test)
@@ -367,14 +367,13 @@ def _look(
     """The deployment test of a candidate with its share of the error rate, and the entry of the ledger."""
     earlier = [each for each in known if all(each.get(key) == value for key, value in question.items())]
     origin, content = counts.known_origin(), [source.content for source in content_sources(counts)]
-    if earlier and not _has_grown(origin, Origin.from_description(earlier[-1]["origin"])):
-        earlier = []
-    if earlier and earlier[-1]["sessions"] > counts.n_sessions:
-        raise CounterrankError(
-            f"clicks: {counts.n_sessions:,} sessions, fewer than the {earlier[-1]['sessions']:,} of the earlier look "
-            "at this candidate; expected the same log, grown"
-        )
     same = [each for each in earlier if each["content"] == content]
+    if earlier and not same and not _has_grown(origin, Origin.from_description(earlier[-1]["origin"])):
+        warn_caller(
+            f"clicks: do not include the {earlier[-1]['sessions']:,} sessions of the earlier look at {name}, as far as "
+            "session ids tell; a new sequence of looks begins, with a smaller share of the error rate"
+        )
+        earlier = []
     look = same[-1]["look"] if same else 1 + max((each["look"] for each in earlier), default=0)
     number = earlier[-1]["number"] if earlier else 1 + max((each["number"] for each in known), default=0)
     design = Design(**earlier[0]["design"]) if earlier and earlier[0]["design"] else None
@@ -398,7 +397,6 @@ def _look(
         "sessions": counts.n_sessions,
         "content": content,
         "origin": origin.reduced(_SESSIONS).describe(),
-        "required": list(test.required),
         "levels": {each.name: [each.estimate, each.lower, each.upper] for each in test.levels.values()},
         "design": None if test.design is None else test.design._asdict(),
         "decision": "deploy" if test.deploy else "worse" if test.is_worse else "undecided",
@@ -408,20 +406,20 @@ def _look(
 
 
 def _has_grown(origin: Origin, earlier: Origin) -> bool:
-    """Whether clicks include those of an earlier look, as far as session ids tell."""
-    if any(source.sample is None for source in (*origin.sources, *earlier.sources)):
-        return True
+    """Whether clicks include those of an earlier look, as far as session ids tell; not where there are none."""
     return shared_sessions(earlier, origin, by_content=False) >= _ALL
 
 
 def _digest_of_propensities(clicks: ClickCounts | Evidence, data: RankingData, how: dict[str, Any]) -> str:
-    """What propensities, and how users click, are known again by."""
+    """What propensities, how users click, and relevance that was given are known again by."""
     known = evidence_of(clicks, data, *(how[name] for name in ("rho", "policy", "scores", "exam", "threads")))
     digest = hashlib.blake2b(digest_size=16)
     lines = lines_of(known.users) if known.has("examination") and sequential(known.exam) is None else ()
     if known.has("propensities"):
         digest.update(np.round(known.propensities.by_document, 9).tobytes())
     digest.update(json.dumps([None if line is None else line.describe() for line in lines], default=_plain).encode())
+    if how["relevance"] is not None:
+        digest.update(np.asarray(how["relevance"], np.float64).tobytes())
     return digest.hexdigest()
 
 
