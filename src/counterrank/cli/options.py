@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from counterrank.cli.command import BASICS, CLICKS, DATA, ESTIMATOR, EVALUATION, LOG, OUTPUT, TRAINING, USERS
+from counterrank.cli.command import (
+    BASICS,
+    CLICKS,
+    DATA,
+    ESTIMATOR,
+    EVALUATION,
+    LOG,
+    OUTPUT,
+    TRAINING,
+    USERS,
+    explicit_options,
+)
 from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError, listed
 
@@ -605,6 +616,8 @@ def reads_logs(command: Callable[..., None]) -> Callable[..., None]:
         log = about["source"]["log"] if "source" in about else given.get("log")
         # `inspect` and `rates` take a log or click counts as their argument
         has_log = not holds_counts(given["clicks"]) if "clicks" in given else log is not None
+        if not has_log and (flags := explicit_options("hold_out_sessions", "held_out")):
+            raise CounterrankError(f"{flags[0]}: requires --log; click counts do not know which session is which")
         made = {
             "opening": data_options(**about["opening"], source=data, has_log=has_log),
             "reading": _of_logs(**about["reading"], map=about["opening"]["map"], source=data, threads=threads),

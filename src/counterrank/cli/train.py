@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
-from counterrank.cli.command import CLICKS, DATA_OPTIONS, ESTIMATOR, TRAINING, options_again, registry
+from counterrank.cli.command import CLICKS, DATA_OPTIONS, ESTIMATOR, TRAINING, explicit_options, options_again, registry
 from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, parts_of
 from counterrank.cli.options import option, parse_params, positive_or, reads_logs
 from counterrank.cli.output import (
@@ -147,6 +147,7 @@ def train(
     """
     from counterrank import Ranker
     from counterrank.training import fit_ranker
+    from counterrank.training.blending import EVIDENCE
     from counterrank.training.storage import MARKER, PARTS
 
     inputs = (data, validation, production, *source.inputs)
@@ -158,6 +159,9 @@ def train(
     if production is not None and not chosen.uses_relevance:
         wanted = named_like(lambda each: each.uses_relevance)
         raise CounterrankError(f"--production: {chosen.name} is not cross-validated; expected --estimator {wanted}")
+    if production is None and (needless := explicit_options("safety", "evidence")):
+        raise CounterrankError(f"{needless[0]}: requires --production, the ranker in use")
+    check_choice(evidence, EVIDENCE, "--evidence")
     _check_relevance(chosen, folds, relevance_model)
     training, held_out, others = _load(data, validation, share, seed, threads, opening)
     ranker = Ranker(

@@ -525,7 +525,7 @@ def asymptotic(compared: Comparison, alpha: float, relevance: ArrayLike | None =
     found = _level(empty, estimate, estimate - half + low, estimate + half + high, compared)
     if found.is_worse and of_gains < FEWEST_EXPECTED_CLICKS:
         found, note = replace(found, is_worse=False), "too few clicks for an upper bound that rests on rare ones"
-    return replace(found, more_sessions=_by_width(found, compared), reason=note)
+    return replace(found, more_sessions=_by_width(found, compared, half, low, high), reason=note)
 
 
 def _rare_clicks(compared: Comparison) -> tuple[float, float, float]:
@@ -571,7 +571,7 @@ def model_assisted(compared: Comparison, alpha: float) -> Level:
     half = student_quantile(1.0 - 2.0 * alpha, n - 1) * math.sqrt(variance)
     low, high = (float(compared.shares @ end) for end in (compared.worst, compared.best))
     found = _level(empty, estimate, estimate - half + low, estimate + half + high, compared)
-    return replace(found, more_sessions=_by_width(found, compared))
+    return replace(found, more_sessions=_by_width(found, compared, half, low, high))
 
 
 def narrower(assisted: Level, of_sessions: Level) -> Level:
@@ -603,19 +603,18 @@ def _level(empty: Level, estimate: float, lower: float, upper: float, compared: 
     return replace(empty, estimate=estimate, lower=lower, upper=upper, passes=passes, is_worse=is_worse)
 
 
-def _by_width(found: Level, compared: Comparison) -> int | None:
-    """How many more sessions decide if bounds narrow as one over the square root of their number."""
+def _by_width(found: Level, compared: Comparison, half: float, low: float, high: float) -> int | None:
+    """How many more sessions decide if bounds narrow as one over the square root of their number.
+
+    What documents that the clicks do not cover can add, from `low` to `high`, stays.
+    """
     assert found.estimate is not None
-    assert found.lower is not None
-    assert found.upper is not None
     if found.passes or found.is_worse:
         return 0
-    above, below = found.estimate - compared.margin, min(compared.margin, 0.0) - found.estimate
-    if above > 0.0:
-        return _more(((found.estimate - found.lower) / above) ** 2, float(compared.weighted.sessions.sum()))
-    if below > 0.0:
-        return _more(((found.upper - found.estimate) / below) ** 2, float(compared.weighted.sessions.sum()))
-    return None
+    above, below = found.estimate + low - compared.margin, min(compared.margin, 0.0) - found.estimate - high
+    if max(above, below) <= 0.0:
+        return None
+    return _more((half / max(above, below)) ** 2, float(compared.weighted.sessions.sum()))
 
 
 def _more(times: float | None, sessions: float) -> int | None:

@@ -111,7 +111,7 @@ def refuse_uncovered(
     unseen = np.repeat(clicks.sessions > 0, np.diff(data.offsets)) & (rho < SMALLEST)
 
     def missing(ties: str) -> list[IntArray]:
-        """By metric, which documents its difference needs in vain."""
+        """By metric, the documents that its difference needs and the log cannot show."""
         values = document_values(a, data, metrics, ties, threads) - document_values(b, data, metrics, ties, threads)
         return [np.flatnonzero(unseen & (column != 0.0)) for column in values.T]
 

@@ -399,6 +399,7 @@ def _look(
         "origin": origin.reduced(_SESSIONS).describe(),
         "levels": {each.name: [each.estimate, each.lower, each.upper] for each in test.levels.values()},
         "design": None if test.design is None else test.design._asdict(),
+        "in_sample": test.in_sample,
         "decision": "deploy" if test.deploy else "worse" if test.is_worse else "undecided",
         "why": test.why,
     }

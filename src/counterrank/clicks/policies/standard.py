@@ -221,7 +221,7 @@ class TeamDraft(Policy):
     all documents, such as `ReplaceLast`, which ranks by the first of the two.
 
     Arguments:
-        k: the number of documents on a page, from 1 to 20.
+        k: the number of documents on a page, from 1 to 20; required, as the paths of the coins are enumerated.
 
     >>> from counterrank.clicks.examination import inverse_rank
     >>> a, b = [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]

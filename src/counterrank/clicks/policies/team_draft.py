@@ -1,7 +1,7 @@
 """The pages of team-draft interleaving (Radlinski, Kurup and Joachims, CIKM 2008), one for each path of its coins.
 
-Two captains pick in rounds. A coin decides who goes first; each adds to the page the highest document of the own
-ranking that is not on it yet, and gets its clicks. A page of k documents takes ceil(k / 2) rounds, so that there are
+Two rankings take turns in rounds. A coin decides which goes first; each adds to the page its highest document that is
+not on it yet, and is credited with the clicks on it. A page of k documents takes ceil(k / 2) rounds, so that there are
 2**ceil(k / 2) equally likely paths, and each probability is a sum over them:
 
     P(d at rank r) = number of paths with d at r / 2**ceil(k / 2)
