@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ from counterrank.estimators.relevance_models import (
     assign_folds,
     check_model,
     cross_fit,
+    cross_fit_ridge,
+    ridge_moments,
     takes_missing,
 )
 from counterrank.estimators.weights import mean_relevance
@@ -255,19 +258,47 @@ def relevance_of(
     generator: np.random.Generator,
 ) -> Relevance:
     """`fit_relevance` of what was examined and clicked, with a model that `check_model` gave."""
-    logged = np.flatnonzero(np.add.reduceat(seen.times, data.offsets[:-1]) > 0.0)
-    assigned = assign_folds(folds, logged, data.n_queries, generator)
-    targets = np.divide(seen.clicks, seen.times, out=np.zeros(data.n_docs), where=seen.times > 0.0)
-    weights = seen.times / (1.0 + seen.times / saturation)
-    parts = np.repeat(assigned.parts, np.diff(data.offsets))
     check_missing_for(chosen, data)
-    observed = Observations(data.normalized().features, targets, weights, parts, assigned)
+    observed = _observations(data, seen, saturation, folds, generator)
+    targets = observed.targets
     found, fitted = cross_fit(chosen, observed, generator)
     values = _rates(found)
     rate = seen.clicks.sum() / seen.times.sum()
     names = data.feature_names if data.has_feature_names else None
     errors = _error(seen, targets, values), _error(seen, targets, rate)
     return Relevance(values, fitted, *errors, data.n_features, names)
+
+
+def ridge_of_clicks(
+    data: RankingData, seen: Examinations, folds: int, generator: np.random.Generator
+) -> Callable[[FloatArray], FloatArray]:
+    """Fits "ridge", cross-fitted, to any clicks of these documents; what does not depend on clicks is computed once."""
+    check_missing_for("ridge", data)
+    observed = _observations(data, seen, SATURATION, folds, generator)
+    products = ridge_moments(observed).products
+
+    def fit(clicks: FloatArray) -> FloatArray:
+        """The relevance of each document."""
+        again = observed._replace(targets=_click_rates(clicks, seen))
+        return _rates(cross_fit_ridge(again, ridge_moments(again, products))[0])
+
+    return fit
+
+
+def _observations(
+    data: RankingData, seen: Examinations, saturation: float, folds: int | ArrayLike, generator: np.random.Generator
+) -> Observations:
+    """What a model of relevance is fitted to."""
+    logged = np.flatnonzero(np.add.reduceat(seen.times, data.offsets[:-1]) > 0.0)
+    assigned = assign_folds(folds, logged, data.n_queries, generator)
+    weights = seen.times / (1.0 + seen.times / saturation)
+    parts = np.repeat(assigned.parts, np.diff(data.offsets))
+    return Observations(data.normalized().features, _click_rates(seen.clicks, seen), weights, parts, assigned)
+
+
+def _click_rates(clicks: FloatArray, seen: Examinations) -> FloatArray:
+    """Clicks by examination, 0 without any."""
+    return np.divide(clicks, seen.times, out=np.zeros(len(clicks)), where=seen.times > 0.0)
 
 
 def check_missing_for(model: Any, data: RankingData, what: str = "data") -> None:

@@ -152,7 +152,7 @@ def cross_fit(model: Any, observed: Observations, generator: np.random.Generator
     `model` is a name of `MODELS`, or a regressor, as `check_model` passed it.
     """
     if isinstance(model, str) and model == "ridge":
-        return _cross_fit_ridge(observed)
+        return cross_fit_ridge(observed, ridge_moments(observed))
     learn = _learner(model, int(generator.integers(2**31)))
     folds, values = observed.folds, np.empty(len(observed.targets))
     for fold in range(folds.n):
@@ -247,9 +247,16 @@ class Ridge:
         return linear(features, self.coefficients[None, :], np.zeros(len(features), np.int64))
 
 
-def _cross_fit_ridge(observed: Observations) -> tuple[FloatArray, Fitted]:
-    folds = observed.folds
-    fits = Fits(moments(observed.features, observed.targets, observed.weights, observed.parts, folds.n_parts))
+def ridge_moments(observed: Observations, products: FloatArray | None = None) -> Moments:
+    """The moments of each part; with their products, which do not depend on targets, in a third of the time."""
+    return moments(
+        observed.features, observed.targets, observed.weights, observed.parts, observed.folds.n_parts, products
+    )
+
+
+def cross_fit_ridge(observed: Observations, own: Moments) -> tuple[FloatArray, Ridge]:
+    """`cross_fit` of ridge regression, from the moments."""
+    folds, fits = observed.folds, Fits(own)
 
     def fit(parts: IntArray) -> Ridge:
         best = fits.best(parts)
@@ -267,10 +274,17 @@ class Moments(NamedTuple):
     squares: FloatArray  # (parts,), of weight * y^2
 
 
-def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, parts: IntArray, n: int) -> Moments:
-    """The moments of the rows of each of n parts, those without weight left out."""
+def moments(
+    features: Float32Array,
+    targets: FloatArray,
+    weights: FloatArray,
+    parts: IntArray,
+    n: int,
+    products: FloatArray | None = None,
+) -> Moments:
+    """The moments of the rows of each of n parts, those without weight left out; products that are given are taken."""
     width = features.shape[1] + 1
-    found = Moments(np.zeros((n, width, width)), np.zeros((n, width)), np.zeros(n))
+    found = Moments(np.zeros((n, width, width)) if products is None else products, np.zeros((n, width)), np.zeros(n))
     block = np.ones((_BLOCK_ROWS, width))
     weighted = np.flatnonzero(weights > 0.0)
     order = weighted[np.argsort(parts[weighted], kind="stable")]
@@ -283,7 +297,8 @@ def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, pa
             x[:, -1] = 1.0
             x *= root[:, None]  # half the work of a product with the weights between: x'x is symmetric
             y = root * targets[rows]
-            found.products[part] += x.T @ x
+            if products is None:
+                found.products[part] += x.T @ x
             found.targets[part] += y @ x
             found.squares[part] += y @ y
     return found

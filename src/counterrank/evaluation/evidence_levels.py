@@ -29,6 +29,7 @@ from counterrank.common.checks import FloatArray, IntArray, check_choice, check_
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.notebook import Html, Shown, Summary, card, interval_decimals, notes, table
 from counterrank.common.numerics import student_quantile
+from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
@@ -36,7 +37,7 @@ from counterrank.data.scores import document_scores
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import Propensities, inverse_propensity
-from counterrank.estimators.relevance import SATURATION, Examinations, check_relevance, relevance_of
+from counterrank.estimators.relevance import Examinations, check_relevance, ridge_of_clicks
 from counterrank.evaluation.betting import (
     Bets,
     SessionValues,
@@ -67,6 +68,7 @@ LEVELS = ("finite-sample", "asymptotic", "model-assisted")
 DEFAULT_LEVEL = "asymptotic"
 _CLICK_RATE = 0.15  # guessed, given examination; it decides how much is bet, and not whether bounds hold
 _FEWEST_CLICKS = 1.0  # by skewness; below it not even the sign of the error of a bound is known
+_REPLICATES = 30  # draws of the fitted model
 _MOST_MORE = 1e12  # sessions; beyond, no number is given
 
 
@@ -550,11 +552,17 @@ def _rare_clicks(compared: Comparison) -> tuple[float, float, float]:
 
 
 def model_assisted(compared: Comparison, alpha: float) -> Level:
-    """Clicks shrunk towards a model of relevance, cross-fitted over queries, with a standard error over queries.
+    """Clicks shrunk towards a model of relevance, cross-fitted over queries, with bounds by a parametric bootstrap.
 
         estimate = sum over d of difference(d) * omega(d) / sessions,   omega(d) = n (clicks(d) + m R(d)) / (E(d) + m)
 
-    R and its strength m come from these held-out clicks alone, so they do not know the new ranker.
+    R and its strength m come from these held-out clicks alone, so they do not know the new ranker. Bounds are the
+    estimate +- t times the root of the mean square of its error when relevance and clicks are drawn by the model,
+
+        r(d) ~ Beta(m R(d), m (1 - R(d))),   clicks(d) ~ Binomial(k(d), r(d) E(d) / k(d)),
+
+    and R and m are fitted again to each draw. So they include what all documents have in common through the fitted
+    model, which a standard error over queries leaves out, and how far documents are from the model.
     """
     empty = Level("model-assisted", confidence=1.0 - alpha)
     logged = np.flatnonzero(compared.weighted.sessions > 0)
@@ -562,23 +570,45 @@ def model_assisted(compared: Comparison, alpha: float) -> Level:
         return replace(empty, reason=f"sessions of {len(logged)} queries; expected at least 4")
     if not compared.evidence.has("examination") and compared.weighted.rho is None:
         return replace(empty, reason="requires the examination curve, or propensities")
-    seen = compared.evidence.examinations
-    gains = assisted_gains(compared, seen)[logged]
-    sessions = compared.weighted.sessions[logged].astype(np.float64)
-    estimate = float(gains.sum() / sessions.sum())
-    n = len(logged)
-    variance = n / (n - 1) * float(((gains - estimate * sessions) ** 2).sum()) / float(sessions.sum()) ** 2
-    half = student_quantile(1.0 - 2.0 * alpha, n - 1) * math.sqrt(variance)
+    estimate, error = assisted_estimate(compared, compared.evidence.examinations)
+    half = student_quantile(1.0 - 2.0 * alpha, _REPLICATES) * error
     low, high = (float(compared.shares @ end) for end in (compared.worst, compared.best))
     found = _level(empty, estimate, estimate - half + low, estimate + half + high, compared)
     return replace(found, more_sessions=_by_width(found, compared, half, low, high))
 
 
+def assisted_estimate(compared: Comparison, seen: Examinations) -> tuple[float, float]:
+    """The model-assisted estimate, and the root of the mean square of its errors in draws of the fitted model."""
+    rng, values = np.random.default_rng(0), compared.values[:, 0] / float(compared.weighted.sessions.sum())
+    fit = ridge_of_clicks(compared.data, seen, 5, rng)
+
+    def fitted(clicks: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+        """Relevance, its strength, and weights of documents."""
+        drawn, relevance = seen._replace(clicks=clicks), fit(clicks)
+        strength = most_likely_strength(drawn, relevance)
+        return relevance, strength, shrunken_weights(drawn, relevance, strength)
+
+    relevance, strength, weights = fitted(seen.clicks)
+    mean, trials = np.clip(relevance, 1e-3, 1.0 - 1e-3), np.rint(seen.trials).astype(np.int64)
+    counts, by_trust = compared.evidence.clicks, np.zeros(len(values))  # clicks that trust alone brings
+    if compared.evidence.has("examination") and sequential(compared.evidence.exam) is None:
+        by_trust = np.bincount(counts.docs, counts.clicks, minlength=len(values)) - seen.clicks
+    errors = np.empty(_REPLICATES)
+    with progress("model-assisted bounds", _REPLICATES) as advance:
+        for i in range(_REPLICATES):
+            relevant = rng.beta(strength * mean, strength * (1.0 - mean))
+            expected = seen.times * relevant + by_trust
+            chance = np.divide(expected, trials, out=np.zeros(len(values)), where=trials > 0)
+            clicks = rng.binomial(trials, np.clip(chance, 0.0, 1.0)) - by_trust
+            errors[i] = values @ (fitted(clicks)[2] - seen.sessions * relevant)
+            advance(1)
+    return float(values @ weights), math.sqrt(float(errors @ errors) / _REPLICATES)
+
+
 def narrower(assisted: Level, of_sessions: Level) -> Level:
     """Model-assisted bounds, or asymptotic ones where these are closer to each other, as they are with many sessions.
 
-    By their distance alone, whatever they say: what varies between queries stays in the first however many sessions
-    there are.
+    By their distance alone, whatever they say.
 
     >>> wide = Level("model-assisted", 0.2, 0.0, 0.4)
     >>> narrower(wide, Level("asymptotic", 0.1, 0.0, 0.2, passes=True)).upper, narrower(wide, Level("asymptotic")).upper
@@ -588,13 +618,6 @@ def narrower(assisted: Level, of_sessions: Level) -> Level:
     if low is None or high is None or least is None or most is None or high - low <= most - least:
         return assisted
     return replace(of_sessions, name=assisted.name, reason="the doubly robust estimate, whose bounds are narrower")
-
-
-def assisted_gains(compared: Comparison, seen: Examinations) -> FloatArray:
-    """For each query sum over documents of difference * omega."""
-    model = relevance_of(compared.data, seen, "ridge", SATURATION, 5, np.random.default_rng(0))
-    weights = shrunken_weights(seen, model.values, most_likely_strength(seen, model.values))
-    return np.asarray(np.add.reduceat(compared.values[:, 0] * weights, compared.weighted.offsets[:-1]))
 
 
 def _level(empty: Level, estimate: float, lower: float, upper: float, compared: Comparison) -> Level:
