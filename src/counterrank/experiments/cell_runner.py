@@ -43,7 +43,18 @@ from counterrank.data.labels import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation.metrics import evaluate_groups
 from counterrank.experiments import safety_cells
-from counterrank.experiments.cells import HELD_OUT, Cell, CellJson, Chosen, Logger, Pages, Row, Stages, Traffic, requires
+from counterrank.experiments.cells import (
+    HELD_OUT,
+    Cell,
+    CellJson,
+    Chosen,
+    Logger,
+    Pages,
+    Row,
+    Stages,
+    Traffic,
+    requires,
+)
 from counterrank.experiments.demo import train_production
 from counterrank.experiments.run_folder import shared_fold
 from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
@@ -52,7 +63,6 @@ from counterrank.training import Ranker, fit_ranker
 from counterrank.training.executor import open_device
 
 _FOLDS = 5  # of "auto"
-_LOGGED = ("train", "validation", HELD_OUT)
 _GROUPS = 64  # of test queries: few enough to store, enough for the variance between them
 
 
@@ -201,31 +211,31 @@ class CellRunner:
         )
         return report.ranker, {**about, "clip": report.about.get("clip"), **_outcome(report.ranker)}
 
-    def _serve(
-        self, cell: Cell, log: tuple[ClickCounts, ClickCounts, Row] | None
-    ) -> tuple[safety_cells.Served, Row]:
+    def _serve(self, cell: Cell, log: tuple[ClickCounts, ClickCounts, Row] | None) -> tuple[safety_cells.Served, Row]:
         """What a method of the experiment on safety serves; production where there is nothing to learn."""
         production = self._production(cell.logger)
         if log is None:
             return safety_cells.Served(production), {}
-        *clicks, about = log
+        clicks, other, about = log
+        train = self._logged_part(cell, "train", clicks)
+        validation = self._logged_part(cell, "validation", other)
+        held_out = None
         if cell.method == "gate":
-            clicks.append(self._logged(cell.traffic(HELD_OUT)))
-        parts = [self._logged_part(cell, part, found) for part, found in zip(_LOGGED, clicks, strict=False)]
-        train, validation, held_out = (*parts, None)[:3]
+            held_out = self._logged_part(cell, HELD_OUT, self._logged(cell.traffic(HELD_OUT)))
+        ranker = self._ranker(cell)
         try:
-            served, report, found = safety_cells.learn(
-                cell, self._ranker(cell), train, validation, held_out, production
-            )
+            served, report, found = safety_cells.learn(cell, ranker, train, validation, held_out, production)
             about = {**about, **found, **_outcome(report.ranker if report.new is None else report.new)}
         except NothingToLearnError as error:
             served = safety_cells.Served(production, None if cell.method in safety_cells.RISKS else production)
             about = {**about, "untrained": str(error), "served": {"weight": 0.0}}
         policy = safety_cells.served_policy(cell)
-        if policy is not None:
-            scores, exam = served.ranker.predict(train.data), train.evidence.exam
-            rho = policy.propensity(scores, train.data.offsets, exam, threads=self._threads)
-            about["exposure"] = safety_cells.exposure_reached(rho, train.evidence.rho)
+        if policy is not None and served.ranker is not None:
+            exam, _ = self._users(cell.fold, cell.users, cell.eta, cell.noise)
+            old = self._seen(cell.logger, cell.policy, exam, "train", cell.fold)
+            scores, offsets = served.ranker.predict(train.data), train.data.offsets
+            new = policy.propensity(scores, offsets, exam, threads=self._threads)
+            about["exposure"] = safety_cells.exposure_reached(new, old)
         return served, about
 
     def _logged_part(self, cell: Cell, part: str, clicks: ClickCounts) -> safety_cells.Part:

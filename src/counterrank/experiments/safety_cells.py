@@ -40,9 +40,9 @@ class Part(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What a method serves, and the ranker that it would serve without a test; None where there is no test."""
+    """What is served, None for nothing; and what a method would serve without a test, None where there is no test."""
 
-    ranker: Ranker
+    ranker: Ranker | None
     new: Ranker | None = None
 
 

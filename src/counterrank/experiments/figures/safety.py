@@ -17,15 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
+from counterrank.common.checks import FloatArray
 from counterrank.experiments.cells import DCG_LOSS, CellFactory, GridPoint, Row
 from counterrank.experiments.claims import (
     Check,
     FigureValues,
     PanelValues,
     Rule,
-    against,
     at_least,
     at_most,
     clicks_text,
@@ -34,8 +32,8 @@ from counterrank.experiments.claims import (
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.run_folder import Run
 from counterrank.experiments.safety_cells import HIGH, LOGGING, LOSS, LOW, RISKS
-from counterrank.experiments.statistics import mean_interval
-from counterrank.experiments.summary import Axis, ClaimResult, Figure, Level, Panel, Point, Series
+from counterrank.experiments.statistics import against, mean_interval
+from counterrank.experiments.summary import Axis, ClaimResult, Figure, Panel
 
 NUMBER = 6
 AUTO, PRODUCTION = "auto", "production"
@@ -76,8 +74,9 @@ def _grid(make: CellFactory) -> Iterator[GridPoint]:
                     method=method,
                     inverted=users == INVERTED,
                 )
-        logging = {"estimator": PRODUCTION, "loss": LOSS, "policy": policy, "page": page, "method": LOGGING}
-        yield make.point(panel, LOGGING, None, **logging)
+        yield make.point(
+            panel, LOGGING, None, estimator=PRODUCTION, loss=LOSS, policy=policy, page=page, method=LOGGING
+        )
         yield from make.levels(panel, DCG_LOSS)
 
 
@@ -219,8 +218,8 @@ def _keeps(figure: FigureValues) -> ClaimResult:
     return _conclude(
         figure,
         "prpo-keeps-its-limits",
-        f"Inverted clicks: at every number of sessions at most {plain_percent(KEPT)} of the exposure of prpo is outside "
-        f"{LOW:g} to {HIGH:g} times that of the logging policy.",
+        f"Inverted clicks: at every number of sessions at most {plain_percent(KEPT)} of the exposure of prpo is "
+        f"outside {LOW:g} to {HIGH:g} times that of the logging policy.",
         checks,
         ["prpo"],
     )
@@ -232,8 +231,8 @@ def _bounded(figure: FigureValues) -> ClaimResult:
     return _conclude(
         figure,
         "prpo-loss-is-bounded",
-        f"Inverted clicks: at every number of sessions prpo has more than {plain_percent(LOW)} of the DCG of the logging "
-        "policy, its lower limit.",
+        f"Inverted clicks: at every number of sessions prpo has more than {plain_percent(LOW)} of the DCG of the "
+        "logging policy, its lower limit.",
         checks,
         ["prpo"],
     )
@@ -263,7 +262,7 @@ def _least(figure: FigureValues) -> ClaimResult:
     )
 
 
-def _relative_gain(panel: PanelValues, method: str, size: float) -> np.ndarray:
+def _relative_gain(panel: PanelValues, method: str, size: float) -> FloatArray:
     return against(panel.at(method, size), panel.at(_base(method), size))
 
 
