@@ -224,6 +224,8 @@ class CellRunner:
             held_out = self._logged_part(cell, HELD_OUT, self._logged(cell.traffic(HELD_OUT)))
         ranker = self._ranker(cell)
         try:
+            if not (clicks.n_clicks and other.n_clicks):
+                raise NothingToLearnError("no clicks on training or on validation queries")
             served, report, found = safety_cells.learn(cell, ranker, train, validation, held_out, production)
             about = {**about, **found, **_outcome(report.ranker if report.new is None else report.new)}
         except NothingToLearnError as error:
