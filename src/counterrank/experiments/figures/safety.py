@@ -117,7 +117,11 @@ def _weights(run: Run, points: Sequence[GridPoint], users: str) -> Panel:
     def read(row: Row) -> float | None:
         return row["served"]["weight"] if "served" in row else None
 
-    series = run.curves([point for point in points if point.series not in RISKS], read)
+    curves = run.curves([point for point in points if point.series not in RISKS], read)
+    # a share of a few runs has no interval of Student's
+    series = tuple(
+        replace(curve, points=tuple(replace(point, low=None, high=None) for point in curve.points)) for curve in curves
+    )
     return Panel(f"{_WEIGHT}, {users}", "Weight of the new ranker", series=series, subtitle=f"{users}, mean over runs")
 
 
@@ -278,7 +282,7 @@ _CLAIMS: tuple[Callable[[FigureValues], ClaimResult | None], ...] = (
 
 FIGURE = FigureSpec(
     number=NUMBER,
-    title="Safety",
+    title="Safety: limits on exposure, blends and tests",
     caption=(
         "Each point is what a method serves after that many sessions of the logging policy. Unsafe, exposure-risk and "
         "prpo serve pages of a Plackett-Luce policy, whose expected DCG is drawn, and start from the logging policy; "
