@@ -286,10 +286,10 @@ FIGURE = FigureSpec(
     caption=(
         "Each point is what a method serves after that many sessions of the logging policy. Unsafe, exposure-risk and "
         "prpo serve pages of a Plackett-Luce policy, whose expected DCG is drawn, and start from the logging policy; "
-        "blend and gate serve a ranking by auto or by production. Exposure is that of training queries: "
-        "what is above the upper limits and what is missing below the lower ones, together, as a share of all. The weight of the new ranker is the share of "
-        "runs that deployed it (gate), and its mean weight (blend). With inverted clicks irrelevant documents are "
-        "clicked as relevant ones would be, and the reverse."
+        "blend and gate serve a ranking by auto or by production. Exposure is that of training queries: what is above "
+        "the upper limits and what is missing below the lower ones, together, as a share of all. The weight of the new "
+        "ranker is the share of runs that deployed it (gate), and its mean weight (blend). With inverted clicks "
+        "irrelevant documents are clicked as relevant ones would be, and the reverse."
     ),
     x=Axis("sessions", "Sessions (pages shown)", log=True),
     grid=_grid,
