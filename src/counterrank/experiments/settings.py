@@ -353,11 +353,11 @@ _QUICK_BY_EXPERIMENT: dict[str, Mapping[str, Any]] = {
         "test_queries": 5000,
     },
     "safety": {
-        "runs": 3,
+        "runs": 2,
         "sessions": (100, 10**4, 10**6),
         "max_epochs": 20,
         "patience": 8,
-        "queries": 100,
+        "queries": 60,
         "test_queries": 1000,
     },
 }
