@@ -103,8 +103,8 @@ def test_every_option_reaches_the_settings_and_no_other(arguments_of, options, n
 
 def test_every_setting_has_an_option():
     named = {name for _, name, _ in OPTIONS}
-    few = {"sessions", "estimators"}  # of the other experiment, see test_few_clicks.py
-    assert named == {known.name for known in fields(Settings)} - few - {
+    others = {"sessions", "estimators", "methods"}  # of other experiments, see test_few_clicks.py and test_safety.py
+    assert named == {known.name for known in fields(Settings)} - others - {
         "learning_rates",
         "targets",
     }  # these in a preset

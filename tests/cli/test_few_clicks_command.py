@@ -66,7 +66,7 @@ def test_the_paper_is_the_default(settings_of):
         (("few-clicks", "--n-clicks", "100"), "--n-clicks: applies to paper only"),
         (("few-clicks", "--figures", "2"), "--figures: applies to paper only"),
         (("few-clicks", "--clicks-by-k", "10"), "--clicks-by-k: applies to paper only"),
-        (("paper", "--n-sessions", "100"), "--n-sessions: applies to few-clicks only"),
+        (("paper", "--n-sessions", "100"), "--n-sessions: applies to few-clicks and safety only"),
         (("--estimators", "auto"), "--estimators: applies to few-clicks only"),
         (("few-clicks", "--n-sessions", "1000,100"), "--n-sessions 1000,100: expected"),
         (("few-clicks", "--estimators", "affine"), "--estimators: 'affine'; expected some of"),

@@ -158,7 +158,7 @@ BAD = {
     f"{REPRODUCE} --preset mine": "--preset mine: no such file; expected one of few-clicks",
     f"{REPRODUCE} --figures 7": "--figures 7: expected some of 1,2,3,4, separated by commas",
     f"{REPRODUCE} --pages 5,3": "--pages 5,3: expected page sizes from 1, each larger than the one before",
-    f"{REPRODUCE} --n-sessions 500": "--n-sessions: applies to few-clicks only",
+    f"{REPRODUCE} --n-sessions 500": "--n-sessions: applies to few-clicks and safety only",
     f"{REPRODUCE} --learning-rate fast": "--learning-rate fast: expected auto or a number above 0",
     f"{REPRODUCE} --clip x": "--clip x: expected grid, none, a number above 0, or schedule:a=-3,b=32",
     f"{REPRODUCE} --jobs 0": "--jobs 0: expected a whole number of at least 1",

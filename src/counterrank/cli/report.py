@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from counterrank.experiments import Run, Summary
 
 CLAIMS = "claims.json"
+_CLAIMED = {"few-clicks": "What is claimed of few clicks", "safety": "What is claimed of safety"}
 _MARKS = {"holds": "yes", "does not hold": "no", "not enough evidence": "?"}
 
 
@@ -67,11 +68,10 @@ def write_all(run: Run) -> tuple[Summary, list[Path]]:
 
 def print_claims(summary: Summary) -> None:
     """The claims about the figures of this run as a table, and how many hold."""
-    from counterrank.report.summary_text import is_few_clicks, sort_claims
+    from counterrank.report.summary_text import experiment_name, sort_claims
 
     claims = sort_claims(summary).present
-    about_few = is_few_clicks(summary.figures)
-    what = "What is claimed of few clicks" if about_few else "What the paper found (and what it left open)"
+    what = _CLAIMED.get(experiment_name(summary.figures), "What the paper found (and what it left open)")
     print_table(
         f"{what}, and whether it holds here; ? = not enough evidence",
         ("holds", "claim", "in the paper"),

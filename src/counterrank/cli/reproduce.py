@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from counterrank.experiments.summary import CellCounts
 
 _FLAGS = {"ks": "--pages", "clicks": "--n-clicks", "sessions": "--n-sessions"}  # of settings with other names
-# settings of one experiment alone
+# settings that do not matter to every experiment
 _ONLY = {
     "paper": ("figures", "ks", "clicks_by_k", "clicks", "losses", "policies"),
     "few-clicks": ("sessions", "estimators"),
+    "safety": ("sessions", "methods"),
 }
 
 
@@ -51,7 +52,11 @@ def reproduce(
     ],
     out: Annotated[Path, option("The run folder; one that was begun is continued.", "PATH")],
     experiment: Annotated[
-        str, typer.Argument(help="paper, figures 1 to 4; or few-clicks, estimators against the number of sessions.")
+        str,
+        typer.Argument(
+            help="paper, figures 1 to 4; few-clicks, estimators against the number of sessions; or safety, what keeps "
+            "a ranker from being worse than production."
+        ),
     ] = "paper",
     preset: Annotated[
         str | None,
@@ -59,7 +64,7 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, option("A reduced grid on few training queries, in a few minutes.", name="--quick")] = False,
     figures: Annotated[str | None, _setting("Which of 1,2,3,4; all.", "LIST")] = None,
-    runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks 8.", "N")] = None,
+    runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks and safety 8.", "N")] = None,
     until_decided: Annotated[
         bool,
         option(
@@ -74,7 +79,10 @@ def reproduce(
     clicks_by_k: Annotated[str | None, _setting("Figure 1: number of clicks; 1e8.", "N")] = None,
     n_clicks: Annotated[str | None, _setting("Figures 2 to 4: numbers of clicks; 1e2,1e3,...,1e8.", "LIST")] = None,
     n_sessions: Annotated[
-        str | None, _setting("few-clicks: numbers of sessions; 500,2000,10000,60000,1e6,1e7.", "LIST")
+        str | None,
+        _setting(
+            "few-clicks, safety: numbers of sessions; 500,2000,10000,60000,1e6,1e7, safety 1e2,1e3,...,1e7.", "LIST"
+        ),
     ] = None,
     estimators: Annotated[
         str | None,
@@ -85,7 +93,10 @@ def reproduce(
             EXPERIMENT,
         ),
     ] = None,
-    page: Annotated[int | None, _setting("Figures 2 to 5: results on a page; 5.", "N")] = None,
+    methods: Annotated[
+        str | None, _setting("safety: some of unsafe,exposure-risk,prpo,blend,gate; all.", "LIST")
+    ] = None,
+    page: Annotated[int | None, _setting("Figures 2 to 6: results on a page; 5.", "N")] = None,
     k: Annotated[int | None, _setting("Cutoff of the losses and of the metric DCG@k; 5.", "N")] = None,
     losses: Annotated[str | None, _setting("Figure 3: losses to compare; those of the paper.", "LIST")] = None,
     policies: Annotated[
@@ -163,6 +174,8 @@ def reproduce(
 
     few-clicks: how well estimators do with few sessions, and how well auto chooses among them.
 
+    safety: limits on exposure, blends and tests on held-out clicks, for honest users and for inverted clicks.
+
     Results are written as they come in; run the same command again to continue after an interruption.
     """
     from counterrank.experiments.reproduction import reproduce as run_cells
@@ -176,6 +189,7 @@ def reproduce(
         "clicks": _whole_numbers(n_clicks, "--n-clicks"),
         "sessions": _whole_numbers(n_sessions, "--n-sessions"),
         "estimators": _estimators(estimators),
+        "methods": _words(methods, ","),
         "page": page,
         "cutoff": k,
         "losses": _words(losses, ","),
@@ -250,11 +264,11 @@ def _settings(
 
     check_choice(experiment, tuple(experiments()), "experiment")
     said = {name: value for name, value in given.items() if value is not None}
-    for other, names in _ONLY.items():
-        for name in names:
-            if other != experiment and name in said:
-                flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
-                raise CounterrankError(f"{flag}: applies to {other} only")
+    for name in said:
+        mine = [other for other, names in _ONLY.items() if name in names]
+        if mine and experiment not in mine:
+            flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+            raise CounterrankError(f"{flag}: applies to {' and '.join(mine)} only")
     if "learning_rate" in said:
         said["learning_rates"] = {}
     if production_seed is not None:

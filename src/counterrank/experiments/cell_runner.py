@@ -18,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from threading import BoundedSemaphore
 from typing import Any
@@ -41,7 +42,19 @@ from counterrank.data.ids import uniform_keys
 from counterrank.data.labels import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation.metrics import evaluate_groups
-from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Stages, Traffic, requires
+from counterrank.experiments import safety_cells
+from counterrank.experiments.cells import (
+    HELD_OUT,
+    Cell,
+    CellJson,
+    Chosen,
+    Logger,
+    Pages,
+    Row,
+    Stages,
+    Traffic,
+    requires,
+)
 from counterrank.experiments.demo import train_production
 from counterrank.experiments.run_folder import shared_fold
 from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
@@ -83,9 +96,9 @@ class CellRunner:
         log = self._simulate(cell)
         simulated = self._clock()
         with self._quiet():
-            ranker, about = self._learn(cell, fold, log)
+            served, about = self._serve(cell, log) if cell.method else self._learn(cell, fold, log)
         learned = self._clock()
-        metrics, groups = self._evaluate(cell, fold.test, ranker)
+        metrics, groups = self._evaluate(cell, fold.test, served)
         end = self._clock()
         stages: Stages = {
             "simulation": round(simulated - begin, 3),
@@ -95,15 +108,33 @@ class CellRunner:
         return {"metrics": metrics, **about, "seconds": round(end - begin, 3), "stages": stages, "groups": groups}
 
     def _evaluate(
-        self, cell: Cell, test: RankingData, ranker: Ranker | None
+        self, cell: Cell, test: RankingData, learned: Ranker | safety_cells.Served | None
     ) -> tuple[dict[str, float], dict[str, list[float]]]:
-        """Metrics of the test part, and ARP and DCG by group of its queries."""
+        """Metrics of the test part, and ARP and DCG by group of its queries.
+
+        Of a stochastic policy DCG is the expected one, and "ranking dcg@k" that of the ranking by its scores; "new
+        dcg@k" is that of a new ranker before it is tested.
+        """
+        served = learned if isinstance(learned, safety_cells.Served) else safety_cells.Served(learned)
+        ranker = served.ranker
         scores = np.zeros(test.n_docs) if ranker is None else ranker.predict(test)
         k, threshold = cell.cutoff, cell.relevance_threshold
-        names = list(dict.fromkeys(("arp", f"dcg@{k}", f"ndcg@{k}", "ndcg@10", f"precision@{k}")))
+        dcg, shown = f"dcg@{k}", ["arp", f"dcg@{k}"]
+        names = list(dict.fromkeys((*shown, f"ndcg@{k}", "ndcg@10", f"precision@{k}")))
         groups = self._groups(cell.fold, threshold)
         metrics, found = evaluate_groups(scores, test, groups, threshold, metrics=names, threads=self._threads)
-        return metrics, {name: [float(f"{value:.7g}") for value in found[name]] for name in names[:2]}
+        policy = safety_cells.served_policy(cell)
+        if policy is not None:
+            metrics[f"ranking {dcg}"] = metrics[dcg]
+            sums, some = safety_cells.expected_dcg(policy, scores, test, k, threshold, self._threads)
+            metrics[dcg], found[dcg] = float(sums[some].mean()), safety_cells.by_group(sums, some, groups)
+        if served.new is not None:
+            new, of_new = evaluate_groups(
+                served.new.predict(test), test, groups, threshold, metrics=[dcg], threads=self._threads
+            )
+            metrics[f"new {dcg}"], found[f"new {dcg}"] = new[dcg], of_new[dcg]
+            shown.append(f"new {dcg}")
+        return metrics, {name: [float(f"{value:.7g}") for value in found[name]] for name in shown}
 
     def _test_groups(self, fold: int, relevance_threshold: float) -> NDArray[np.int64]:
         return query_groups(self._folds[fold].test, relevance_threshold)
@@ -180,7 +211,48 @@ class CellRunner:
         )
         return report.ranker, {**about, "clip": report.about.get("clip"), **_outcome(report.ranker)}
 
+    def _serve(self, cell: Cell, log: tuple[ClickCounts, ClickCounts, Row] | None) -> tuple[safety_cells.Served, Row]:
+        """What a method of the experiment on safety serves; production where there is nothing to learn."""
+        production = self._production(cell.logger)
+        if log is None:
+            return safety_cells.Served(production), {}
+        clicks, other, about = log
+        train = self._logged_part(cell, "train", clicks)
+        validation = self._logged_part(cell, "validation", other)
+        held_out = None
+        if cell.method == "gate":
+            held_out = self._logged_part(cell, HELD_OUT, self._logged(cell.traffic(HELD_OUT)))
+        ranker = self._ranker(cell)
+        try:
+            if not (clicks.n_clicks and other.n_clicks):
+                raise NothingToLearnError("no clicks on training or on validation queries")
+            served, report, found = safety_cells.learn(cell, ranker, train, validation, held_out, production)
+            about = {**about, **found, **_outcome(report.ranker if report.new is None else report.new)}
+        except NothingToLearnError as error:
+            served = safety_cells.Served(production, None if cell.method in safety_cells.RISKS else production)
+            about = {**about, "untrained": str(error), "served": {"weight": 0.0}}
+        policy = safety_cells.served_policy(cell)
+        if policy is not None and served.ranker is not None:
+            exam, _ = self._users(cell.fold, cell.users, cell.eta, cell.noise)
+            old = self._seen(cell.logger, cell.policy, exam, "train", cell.fold)
+            scores, offsets = served.ranker.predict(train.data), train.data.offsets
+            new = policy.propensity(scores, offsets, exam, threads=self._threads)
+            about["exposure"] = safety_cells.exposure_reached(new, old)
+        return served, about
+
+    def _logged_part(self, cell: Cell, part: str, clicks: ClickCounts) -> safety_cells.Part:
+        """A part of the data with all that is known of its clicks; for a test with the policy itself."""
+        is_test = part == HELD_OUT
+        data: RankingData = getattr(self._folds[cell.fold], "train" if is_test else part)
+        exam, _ = self._users(cell.fold, cell.users, cell.eta, cell.noise)
+        scores = self._production(cell.logger).predict(data)
+        policy = parse_policy(cell.policy) if is_test else None
+        rho = None if is_test else self._seen(cell.logger, cell.policy, exam, part, cell.fold)
+        evidence = Evidence(clicks, rho, exam, policy=policy, scores=scores, threads=self._threads)
+        return safety_cells.Part(data, evidence)
+
     def _ranker(self, cell: Cell) -> Ranker:
+        on_cpu = self._device == "cpu"
         return Ranker(
             loss=cell.loss,
             k=cell.cutoff if named_loss(cell.loss).takes_k else None,
@@ -189,7 +261,7 @@ class CellRunner:
             patience=cell.patience,
             tolerance=cell.tolerance,
             metric=cell.metric,
-            params=None if self._device == "cpu" else {"device": self._device},
+            params=safety_cells.parameters(cell.method) or (None if on_cpu else {"device": self._device}),
             threads=self._threads,
             seed=cell.seed_for("order"),
         )
@@ -204,6 +276,8 @@ class CellRunner:
         data: RankingData = getattr(self._folds[traffic.logger.fold], traffic.part)
         production = self._production(traffic.logger)
         exam, click_model = self._users(traffic.logger.fold, traffic.users, traffic.eta, traffic.noise)
+        if traffic.inverted:
+            click_model = replace(click_model, relevant=click_model.other, other=click_model.relevant)
         with self._cores:
             return simulate(
                 data,
@@ -268,17 +342,11 @@ def page_dcg(
 
         mean over queries of the sum over relevant documents of E[1 / log2(1 + rank on the page)]
 
-    The expectation is exact: it is the propensity under an examination curve that equals the discounts.
-
     >>> data = RankingData([[3.0], [2.0], [1.0]], [0, 3], labels=[0, 0, 4])
     >>> round(page_dcg(parse_policy("replace-last:k=2"), data.features[:, 0], data, 5), 3)  # 1/2 of 1 / log2(3)
     0.315
     """
-    discounts = Examination(1.0 / np.log2(1.0 + np.arange(1, cutoff + 1)))
-    expected = policy.propensity(scores, data.offsets, discounts, threads=threads)
-    relevant = relevant_documents(data, relevance_threshold)
-    sums = np.add.reduceat(np.where(relevant, expected, 0.0), data.offsets[:-1])
-    some = np.add.reduceat(relevant.astype(np.int64), data.offsets[:-1]) > 0
+    sums, some = safety_cells.expected_dcg(policy, scores, data, cutoff, relevance_threshold, threads)
     return float(sums[some].mean())
 
 

@@ -36,9 +36,13 @@ _ESTIMATORS = (
 )
 
 # Raise this when what a cell does changes: results of older rules are not taken for those of newer ones. Cells of a
-# number of sessions have rules of their own as well.
+# number of sessions have rules of their own as well, and so have those of the experiment on safety.
 _RULES = 1
 _SESSION_RULES = 1
+_SAFETY_RULES = 1
+
+HELD_OUT, HELD_OUT_SHARE = "held-out", 0.2
+"""The sessions that the gate holds out before training: the name of that part, and their share."""
 
 
 CellJson = dict[str, Any]
@@ -71,7 +75,8 @@ class Stages(TypedDict):
 class Row(TypedDict, total=False):
     """The result of a cell, a line of `results.jsonl`: with `metrics` if it is done, with `error` if it failed.
 
-    `groups` has ARP and DCG by group of test queries, see `evaluate_groups`.
+    `groups` has ARP and DCG by group of test queries, see `evaluate_groups`. In cells of the experiment on safety
+    `exposure` and `served` are as `safety_cells` gives them.
     """
 
     key: str
@@ -79,6 +84,8 @@ class Row(TypedDict, total=False):
     error: str
     metrics: dict[str, float]
     groups: dict[str, list[float]]
+    exposure: dict[str, float]
+    served: dict[str, Any]
     seconds: float
     stages: Stages
     clicks: int
@@ -117,6 +124,7 @@ class Traffic(NamedTuple):
     displays: bool
     sessions: int = 0
     users: str = PAPER
+    inverted: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +143,8 @@ class Cell:
         cutoff, relevance_threshold, production_share, production_norm, production_seed, eta, noise, validation_share,
             seed, users: see `Settings`.
         sessions: how many pages are shown, however many clicks come of it; 0 where clicks are counted.
+        method: how to keep from a worse ranker, one of `safety_cells.METHODS`; "" in other experiments.
+        inverted: whether users click on irrelevant documents as they would on relevant ones, and the reverse.
     """
 
     fold: int
@@ -162,6 +172,8 @@ class Cell:
     seed: int
     sessions: int = 0
     users: str = PAPER
+    method: str = ""
+    inverted: bool = False
 
     @classmethod
     def from_plain(cls, content: CellJson) -> Cell:
@@ -170,25 +182,31 @@ class Cell:
         return cls(**{**given, "noise": tuple(content["noise"])})
 
     def plain(self) -> CellJson:
-        """The cell as JSON has it; without sessions or users where older cells had none, so that their keys stay."""
+        """The cell as JSON has it; without fields that older cells did not have where they say nothing: keys stay."""
         fields = {**asdict(self), "noise": list(self.noise)}
         if not self.sessions:
             del fields["sessions"]
         if self.users == PAPER:
             del fields["users"]
+        for name in ("method", "inverted"):
+            if not fields[name]:
+                del fields[name]
         return {FILE_NAMES.get(name, name): value for name, value in fields.items()}
 
     def key(self, fingerprint: str) -> str:
         """The key of the cell on the data with this fingerprint; other settings give another key."""
-        rules = [_RULES, _SESSION_RULES] if self.sessions else _RULES
+        rules: Any = [_RULES, _SESSION_RULES] if self.sessions else _RULES
+        if self.method:
+            rules = [_RULES, _SESSION_RULES, _SAFETY_RULES]
         text = json.dumps([rules, fingerprint, self.plain()], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def describe(self) -> str:
         """The cell in words."""
         amount = f"{self.sessions:,} sessions" if self.sessions else f"{self.clicks:,} clicks"
-        where = f"{self.policy}, {amount}, " if self.sessions or self.clicks else ""
-        return f"{self.estimator}, {self.loss}, {where}fold {self.fold + 1}, run {self.run + 1}"
+        where = f"{self.policy}, {amount}{', inverted' * self.inverted}, " if self.sessions or self.clicks else ""
+        what = f"{self.method}, " if self.method else ""
+        return f"{what}{self.estimator}, {self.loss}, {where}fold {self.fold + 1}, run {self.run + 1}"
 
     @property
     def logger(self) -> Logger:
@@ -199,16 +217,21 @@ class Cell:
     def traffic(self, part: str) -> Traffic:
         """The clicks of this run: those that share policy and number are the same for all estimators and losses.
 
-        An estimator that requires displayed pages, such as rerank, gets a draw of its own.
+        An estimator that requires displayed pages, such as rerank, gets a draw of its own. Where sessions are held out,
+        they are a part too, of training queries.
         """
         displays = requires(self.estimator, "displays")
-        share = 1.0 if part == "train" else self.validation_share
+        share = self.validation_share if part == "validation" else 1.0
+        if self.method == "gate":
+            share *= HELD_OUT_SHARE if part == HELD_OUT else 1.0 - HELD_OUT_SHARE
         if self.sessions:
             sessions = max(1, round(share * self.sessions))
             seed = self.seed_for("sessions", part, self.policy, sessions)
+            data = "train" if part == HELD_OUT else part
             return Traffic(
-                self.logger, part, self.policy, 0, self.eta, self.noise, seed, displays, sessions, self.users
-            )
+                self.logger, data, self.policy, 0, self.eta, self.noise, seed, displays, sessions, self.users,
+                self.inverted,
+            )  # fmt: skip
         clicks = self.clicks if part == "train" else max(1, round(self.validation_share * self.clicks))
         seed = self.seed_for("clicks", part, self.policy, clicks)
         return Traffic(self.logger, part, self.policy, clicks, self.eta, self.noise, seed, displays, 0, self.users)
@@ -225,7 +248,7 @@ class GridPoint:
 
     Attributes:
         figure: its number.
-        panel: the metric it shows.
+        panel: the metric it shows; behind a comma what sets it apart from other panels of the metric.
         series: the name of its curve; "production" and "full-information" are levels.
         x: the number of results shown, of clicks, or of sessions; None for a level.
         cells: in the order of runs, which is the same at all points.
@@ -301,6 +324,8 @@ class CellFactory:
         clicks: int = 0,
         sessions: int = 0,
         clip: str | None = None,
+        method: str = "",
+        inverted: bool = False,
     ) -> GridPoint:
         """A point with one cell for each run of each fold; `clip` is that of the settings if None."""
         s = self.settings
@@ -313,6 +338,8 @@ class CellFactory:
             page=page,
             clicks=clicks,
             sessions=sessions,
+            method=method,
+            inverted=inverted,
             learning_rate=s.learning_rate_for(self._figure, loss),
             patience=s.patience_for(loss, clicks or sessions),
             tolerance=s.tolerance_for(loss),

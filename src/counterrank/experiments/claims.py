@@ -308,7 +308,7 @@ class PanelValues:
     """One panel of a figure as claims read it: one number per run, larger always better, paired by run.
 
     Attributes:
-        metric: for sentences, "ARP" or "DCG@5".
+        metric: for sentences, "ARP", "DCG@5" or "DCG@5, inverted clicks".
         points: the values of each series at each x, larger always better (ARP is negated), nan where missing.
         levels: the values of each horizontal line, likewise.
         chosen: which loss each run of the series "selection" chose, at each x.
@@ -334,8 +334,9 @@ class PanelValues:
         groups = common_groups(every)
         found = [_row(point, runs) for point in every] if groups is None else groups
         rows = iter([sign * row for row in found])  # in the order of `panel.points`
+        metric, comma, which = panel.name.partition(",")
         return cls(
-            panel.name.upper() if panel.name.startswith(("arp", "dcg@")) else panel.name,
+            metric.upper() + comma + which if metric.startswith(("arp", "dcg@")) else panel.name,
             {one.name: {point.x: next(rows) for point in one.points} for one in panel.series},
             {level.name: next(rows) for level in panel.levels},
             {point.x: point.chosen for one in panel.series for point in one.points if point.chosen is not None},

@@ -66,7 +66,7 @@ def experiments() -> dict[str, tuple[int, ...]]:
     """The numbers of the figures of each experiment.
 
     >>> experiments()
-    {'paper': (1, 2, 3, 4), 'few-clicks': (5,)}
+    {'paper': (1, 2, 3, 4), 'few-clicks': (5,), 'safety': (6,)}
     """
     names = dict.fromkeys(spec.experiment for spec in FIGURES.values())
     return {name: tuple(sorted(n for n, spec in FIGURES.items() if spec.experiment == name)) for name in names}

@@ -306,20 +306,21 @@ def _figure(run: Run, number: int, points: Sequence[GridPoint]) -> Figure:
 def _panel(run: Run, name: str, points: Sequence[GridPoint]) -> Panel:
     """The test metric of all curves, and the levels."""
     mine = [point for point in points if point.panel == name]
+    metric, comma, which = name.partition(",")
 
     def read(row: Row) -> float | None:
-        return float(row["metrics"][name])
+        return float(row["metrics"][metric])
 
     curves = [point for point in mine if point.x is not None]
     losses = {cell.loss for point in curves for cell in point.cells}
     return Panel(
         name,
-        "ARP (lower is better)" if name == "arp" else f"{name.upper()} (higher is better)",
-        lower_is_better=not higher_is_better(name),
+        f"{metric.upper()}{comma}{which} ({'lower' if metric == 'arp' else 'higher'} is better)",
+        lower_is_better=not higher_is_better(metric),
         loss=losses.pop() if len(losses) == 1 else None,
-        series=run.curves(curves, read, name),
+        series=run.curves(curves, read, metric),
         levels=tuple(
-            Level.at(point.series, run.over_runs(point.cells, read, metric=name)) for point in mine if point.x is None
+            Level.at(point.series, run.over_runs(point.cells, read, metric=metric)) for point in mine if point.x is None
         ),
         subtitle="on the labels of the test set",
     )

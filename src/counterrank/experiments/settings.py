@@ -27,6 +27,7 @@ from counterrank.losses import named_loss
 
 FIGURES = (1, 2, 3, 4)
 LOSSES = ("dcg-hinge", "dcg-logistic", "lambdaloss-dcg", "lambdaloss-dcg-at-k", "lambdaloss-truncated")
+METHODS = ("unsafe", "exposure-risk", "prpo", "blend", "gate")
 COMPARED = ("auto", "policy-aware", "policy-aware:clip=30", "direct", "doubly-robust", "shrinkage", "naive")
 
 FILE_NAMES = {"learning_rate": "step_size", "learning_rates": "step_sizes"}
@@ -41,16 +42,18 @@ class Settings:
     """All choices of the experiments.
 
     Attributes:
-        figures: which figures to make, of the paper's 1 to 4; or 5, the experiment with few clicks.
+        figures: which figures to make, of the paper's 1 to 4; or 5, the experiment with few clicks; or 6, the one on
+            safety.
         runs: independent runs, each with clicks of its own.
         seed: fixes all of them.
         ks: figure 1: how many results a page shows.
         clicks_by_k: figure 1: how many clicks.
         clicks: figures 2 to 4: how many clicks.
-        sessions: figure 5: how many pages are shown.
+        sessions: figures 5 and 6: how many pages are shown.
         estimators: figure 5: those to compare, see `parse_estimator`.
         targets: figure 5: the share of the gap that "auto" is to close, by number of sessions.
-        page: figures 2 to 5: how many results a page shows.
+        methods: figure 6: ways to keep from a worse ranker, some of `METHODS`.
+        page: figures 2 to 6: how many results a page shows.
         cutoff: the k of DCG@k, as a loss and as a metric.
         losses: figure 3: those to compare and to select from.
         policies: figure 4: as on the command line; () for one of each kind with pages of `page`.
@@ -87,6 +90,7 @@ class Settings:
     sessions: tuple[int, ...] = (500, 2000, 10**4, 6 * 10**4, 10**6, 10**7)
     estimators: tuple[str, ...] = COMPARED
     targets: Mapping[int, float] = field(default_factory=dict)
+    methods: tuple[str, ...] = METHODS
     page: int = 5
     cutoff: int = 5
     losses: tuple[str, ...] = LOSSES
@@ -140,7 +144,7 @@ class Settings:
 
     @property
     def experiment(self) -> str:
-        """The experiment that its figures belong to, "paper" or "few-clicks"."""
+        """The experiment that its figures belong to, "paper", "few-clicks" or "safety"."""
         return str(experiment_of(self.figures))
 
     def logging_policies(self) -> tuple[str, ...]:
@@ -295,6 +299,10 @@ _RULES: dict[str, Rule] = {
         lambda v: isinstance(v, Mapping) and all(_is_target(*item) for item in v.items()),
         "a share of the gap, up to 1, for some of the numbers of sessions",
     ),
+    "methods": (
+        lambda v: _is_different(v) and len(v) > 0 and set(v) <= set(METHODS),
+        f"some of {', '.join(METHODS)}",
+    ),
     "page": _whole(1),
     "cutoff": _whole(1),
     "losses": (lambda v: _is_different(v) and len(v) > 0, "different losses, at least one"),
@@ -335,14 +343,23 @@ QUICK = {
     "queries": 200,
     "test_queries": 5000,
 }
-_FEW_CLICKS = "few-clicks"
-_QUICK_FEW_CLICKS = {
-    "runs": 3,
-    "sessions": (500, 2000, 10**4, 6 * 10**4),
-    "max_epochs": 30,
-    "patience": 10,
-    "queries": 300,
-    "test_queries": 5000,
+_QUICK_BY_EXPERIMENT: dict[str, Mapping[str, Any]] = {
+    "few-clicks": {
+        "runs": 3,
+        "sessions": (500, 2000, 10**4, 6 * 10**4),
+        "max_epochs": 30,
+        "patience": 10,
+        "queries": 300,
+        "test_queries": 5000,
+    },
+    "safety": {
+        "runs": 2,
+        "sessions": (100, 10**4, 10**6),
+        "max_epochs": 20,
+        "patience": 8,
+        "queries": 60,
+        "test_queries": 1000,
+    },
 }
 
 
@@ -355,8 +372,8 @@ def choose_settings(
     """Settings from the defaults, the preset, the quick grid and the given values; later ones take precedence.
 
     Arguments:
-        experiment: "paper" for figures 1 to 4, "few-clicks" for figure 5, whose defaults are the preset of that name;
-            or that of figures registered elsewhere.
+        experiment: "paper" for figures 1 to 4, "few-clicks" for figure 5 and "safety" for figure 6, whose defaults are
+            the presets of those names; or that of figures registered elsewhere.
         preset: see `read_preset`.
         quick: whether to take the reduced grid.
         given: settings that win over all others.
@@ -367,9 +384,9 @@ def choose_settings(
     check_choice(experiment, tuple(experiments()), "experiment")
     layers: list[Mapping[str, Any]] = [
         {"figures": experiments()[experiment]},
-        read_preset(_FEW_CLICKS) if experiment == _FEW_CLICKS else {},
+        read_preset(experiment) if experiment in preset_names() else {},
         {} if preset is None else read_preset(preset),
-        (_QUICK_FEW_CLICKS if experiment == _FEW_CLICKS else QUICK) if quick else {},
+        _QUICK_BY_EXPERIMENT.get(experiment, QUICK) if quick else {},
         given or {},
     ]
     settings = Settings(**{NEW_NAMES.get(name, name): value for layer in layers for name, value in layer.items()})

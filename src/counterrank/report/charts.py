@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 PANEL_WIDTH = 380
+_IN_A_ROW = 4
 _ROW = 34  # pixels per row of dots
 LABEL_GAP = 15  # pixels from one label to the next
 SELECTION = "selection"
@@ -171,7 +172,7 @@ def page_spec(chart: Any) -> Spec:
 
 
 def file_spec(charts: list[Any], title: str) -> Spec:
-    """Panels side by side under one title, of fixed size.
+    """Panels side by side under one title, of fixed size; three in a row where there are more than four.
 
     >>> import altair as alt
     >>> "hconcat" in file_spec([alt.Chart({"values": [{}]}).mark_point()], "Figure 1")
@@ -179,10 +180,10 @@ def file_spec(charts: list[Any], title: str) -> Spec:
     """
     import altair as alt
 
-    row = alt.hconcat(*charts)
+    row = alt.hconcat(*charts) if len(charts) <= _IN_A_ROW else alt.concat(*charts, columns=3)
     head = alt.TitleParams(title, fontSize=16, offset=18, anchor="start")
     spec: Spec = row.properties(title=head, padding=16).configure(**CONFIG).to_dict(validate=False)
-    for panel in spec["hconcat"]:
+    for panel in spec["hconcat" if "hconcat" in spec else "concat"]:
         for layer in panel.get("layer", ()):
             layer.pop("name", None)  # for the page; before Vega-Lite 6.4 layers of one name share their data
     return spec

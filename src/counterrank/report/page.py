@@ -14,6 +14,7 @@ from typing import Any
 
 from counterrank.common.files import PathLike
 from counterrank.experiments.claims import MARGIN, Criteria
+from counterrank.experiments.figure_registry import PAPER_EXPERIMENT
 from counterrank.experiments.settings import NEW_NAMES
 from counterrank.experiments.summary import (
     FAILS,
@@ -49,16 +50,21 @@ SIGNS = (
     "In all numbers plus is better, for ARP as well, whose lower values are the better ones; only where a gap or a "
     "loss is named, plus is its size."
 )
-# title of the page and of its claims
-_PAPER = (
-    "Learning to rank from the clicks of top‑k pages: what the paper claims, and what this data says",
-    "Claims of the paper, and our own on what it leaves open",
-)
-_FEW_CLICKS = ("Learning to rank from few clicks on top‑k pages", "Claims on learning from few clicks")
-
-# settings that mean nothing to the experiment with few clicks, and to all others
-_PAPER_ONLY = ("ks", "clicks_by_k", "clicks", "losses", "policies", "clips")
-_FEW_CLICKS_ONLY = ("sessions", "estimators", "targets")
+# title of the page and of its claims, by experiment
+_TITLES = {
+    "paper": (
+        "Learning to rank from the clicks of top‑k pages: what the paper claims, and what this data says",
+        "Claims of the paper, and our own on what it leaves open",
+    ),
+    "few-clicks": ("Learning to rank from few clicks on top‑k pages", "Claims on learning from few clicks"),
+    "safety": ("Learning to rank without ending below production", "Claims on safety"),
+}
+# settings that do not matter to every experiment, by those to which they do
+_SETTINGS = {
+    "paper": ("ks", "clicks_by_k", "clicks", "losses", "policies", "clips"),
+    "few-clicks": ("sessions", "estimators", "targets"),
+    "safety": ("sessions", "methods"),
+}
 _DEFAULTS = {
     "production_seed": "another in each run",
     "policies": "one of each kind",
@@ -143,7 +149,7 @@ def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spe
     True
     """
     claims = summary_text.sort_claims(summary)
-    title, claims_title = _FEW_CLICKS if summary_text.is_few_clicks(summary.figures) else _PAPER
+    title, claims_title = _of_experiment(_TITLES, summary.figures)
     return render(
         "report.html.j2",
         specs,
@@ -248,7 +254,8 @@ def _progress(summary: Summary) -> str:
 
 
 def _command(summary: Summary) -> str:
-    words = ["counterrank", "reproduce"] + ["few-clicks"] * summary_text.is_few_clicks(summary.figures)
+    experiment = summary_text.experiment_name(summary.figures)
+    words = ["counterrank", "reproduce"] + [experiment] * (experiment != PAPER_EXPERIMENT)
     for fold in summary.data:
         words += ["--data", fold.source]
     words += ["--preset", summary.preset] if summary.preset else []
@@ -263,7 +270,8 @@ def setting_rows(settings: Mapping[str, Any], figures: Sequence[Figure]) -> list
     [('queries', 'all'), ('clicks', '10², 10³')]
     """
     rows = []
-    idle = _PAPER_ONLY if summary_text.is_few_clicks(figures) else _FEW_CLICKS_ONLY
+    mine = _of_experiment(_SETTINGS, figures)
+    idle = {name for names in _SETTINGS.values() for name in names}.difference(mine)
     for key, value in settings.items():
         name = NEW_NAMES.get(key, key)
         if name in idle:
@@ -273,6 +281,11 @@ def setting_rows(settings: Mapping[str, Any], figures: Sequence[Figure]) -> list
             text = (_policies(figures) if name == "policies" else "") or _DEFAULTS.get(name, text)
         rows.append((name, text))
     return rows
+
+
+def _of_experiment(texts: Mapping[str, tuple[str, ...]], figures: Sequence[Figure]) -> tuple[str, ...]:
+    """Those of the experiment of these figures; of one that is not ours, those of the paper."""
+    return texts.get(summary_text.experiment_name(figures), texts[PAPER_EXPERIMENT])
 
 
 def _policies(figures: Iterable[Figure]) -> str:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from counterrank.clicks.simulated_users import PAPER, PRESETS
 from counterrank.estimators import ESTIMATORS, Estimator
+from counterrank.experiments.figure_registry import PAPER_EXPERIMENT, experiment_of
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
 from counterrank.experiments.figures.page_size import ALL_BASELINES
+from counterrank.experiments.figures.safety import NUMBER as SAFETY
 from counterrank.experiments.statistics import CONFIDENCE, ratio_interval, values_array
 from counterrank.experiments.summary import (
     VERDICTS,
@@ -44,16 +46,39 @@ _TERMS = (
         "reach.",
         ("production", "full-information"),
     ),
+    (
+        "logging policy",
+        "Plackett-Luce by the scores of production: the pages that were logged, and where unsafe, exposure-risk and "
+        "prpo start.",
+        ("logging policy",),
+    ),
+    ("unsafe", "A Plackett-Luce policy learned with policy-aware weights, without a limit on exposure.", ("unsafe",)),
+    (
+        "exposure-risk",
+        "The same with a penalty on exposure that is unlike that of the logging policy; it vanishes as sessions grow.",
+        ("exposure-risk",),
+    ),
+    (
+        "prpo",
+        "The same, with nothing to gain from exposure beyond limits around that of the logging policy.",
+        ("prpo",),
+    ),
+    ("blend", "Production, a blend of it with auto, or auto, whichever cross-fitted bounds allow.", ("blend",)),
+    (
+        "gate",
+        "Auto, learned from 80 % of the sessions, if clicks of the other 20 % show that it is better; else production.",
+        ("gate",),
+    ),
 )
 
 
-def is_few_clicks(figures: Iterable[Figure]) -> bool:
-    """Whether this is the experiment with few clicks.
+def experiment_name(figures: Iterable[Figure]) -> str:
+    """The experiment that these figures belong to; the paper's where none is known.
 
-    >>> is_few_clicks([Figure(5)]), is_few_clicks([])
-    (True, False)
+    >>> experiment_name([Figure(5)]), experiment_name([])
+    ('few-clicks', 'paper')
     """
-    return any(figure.number == FEW_CLICKS for figure in figures)
+    return experiment_of(figure.number for figure in figures) or PAPER_EXPERIMENT
 
 
 def tally(claims: Iterable[ClaimResult]) -> dict[str, int]:
@@ -188,9 +213,11 @@ def _runs(summary: Summary) -> str:
 def _findings(summary: Summary) -> list[str]:
     """The decisive numbers: of figure 2 at the most clicks; without it, of figure 1 at the page size nearest to 5.
 
-    Of figure 5 those at every number of sessions.
+    Of figure 5 those at every number of sessions, of figure 6 those at the most.
     """
     figures = {figure.number: figure for figure in summary.figures}
+    if SAFETY in figures:
+        return safety_sentences(figures[SAFETY])
     if FEW_CLICKS in figures:
         return few_click_sentences(figures[FEW_CLICKS])
     for figure in (figures[n] for n in (2, 1) if n in figures):
@@ -219,6 +246,29 @@ policy-aware closes 20 % (10 to 30 %).']
         for x in places
     ]
     return [f"Of the gap between production and full information auto closes {'; '.join(parts)}."] if parts else []
+
+
+def safety_sentences(figure: Figure) -> list[str]:
+    """What each method serves after the most sessions, for each kind of users.
+
+    >>> from counterrank.experiments.summary import Level, Series
+    >>> panel = Panel("dcg@5, honest clicks", series=(Series("prpo", (Point(100, mean=0.5),)),),
+    ...               levels=(Level(mean=0.4, name="production"),))
+    >>> safety_sentences(Figure(6, panels=(panel,)))
+    ['After 100 sessions with honest clicks DCG@5 is 0.5000 (prpo); production 0.4000.']
+    """
+    sentences = []
+    for panel in figure.panels:
+        metric, _, users = panel.name.partition(", ")
+        xs = [point.x for point in panel.curve_points if point.is_there and point.x is not None]
+        if not metric.startswith("dcg@") or not xs:
+            continue
+        last = {series.name: panel.curve(series.name).get(max(xs)) for series in panel.series}
+        found = [f"{number(point.mean)} ({name})" for name, point in last.items() if point is not None]
+        levels = "".join(f"; {level.name} {number(level.mean)}" for level in panel.levels if level.is_there)
+        where = f"After {sessions_text(max(xs))} sessions with {users}"
+        sentences.append(f"{where} {metric.upper()} is {', '.join(found)}{levels}.")
+    return sentences
 
 
 def sessions_text(sessions: float | None) -> str:
@@ -435,7 +485,7 @@ def glossary(figures: Iterable[Figure]) -> list[tuple[str, str]]:
     found += [(term, meaning) for term, meaning, which in _TERMS if names & set(which)]
     if "arp" in panels:
         found.append(("ARP", "The average rank of the relevant documents: the lower the better."))
-    dcg = next((name.upper() for name in panels if name.startswith("dcg@")), "")
+    dcg = next((name.partition(",")[0].upper() for name in panels if name.startswith("dcg@")), "")
     if dcg:
         top = dcg.partition("@")[2]
         text = f"The relevant documents among the first {top}, each counted 1 / log₂(rank + 1): the higher the better."
