@@ -93,6 +93,8 @@ def promote(
         raise CounterrankError("--log, --clicks: expected one of the two, with clicks of held-out sessions")
     candidates, levels = [ranker, *(also or [])], [name.strip() for name in evidence.split(",")]
     check_question(metric, confidence, margin, levels)
+    if in_sample and to is not None:
+        raise CounterrankError("--in-sample: given together with --to; clicks that were trained on decide nothing")
     for each in (*candidates, *([] if against is None else [against])):
         existing(each, "ranker or scores")
     chosen, known = _held_out(source, data, part, threads, opening)

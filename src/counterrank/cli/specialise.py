@@ -92,7 +92,7 @@ def specialise(
     if json:
         print_json({"out": str(out), **found.summary(), "tests": [asdict(each) for each in found.tests]})
         return
-    most = sorted(found.tests, key=lambda each: -each.sessions)[:_MOST]
+    most = sorted(found.tests, key=lambda each: (not each.used, -each.sessions))[:_MOST]
     rows = [
         (str(each.query), f"{each.sessions:,}", f"{each.held_out_sessions:,}", f"{each.estimate:+.4f}",
          f"{each.lower:+.4f}", "yes" if each.used else "no")

@@ -68,6 +68,7 @@ LEVELS = ("finite-sample", "asymptotic", "model-assisted")
 DEFAULT_LEVEL = "asymptotic"
 _CLICK_RATE = 0.15  # guessed, given examination; it decides how much is bet, and not whether bounds hold
 _FEWEST_CLICKS = 1.0  # by skewness; below it not even the sign of the error of a bound is known
+_SHRUNKEN = "model-assisted estimates are shrunk towards no difference, and say nothing about a loss that is allowed"
 _REPLICATES = 30  # draws of the fitted model
 _MOST_MORE = 1e12  # sessions; beyond, no number is given
 
@@ -295,7 +296,10 @@ def check_question(metric: Any, confidence: Any, margin: Any, evidence: Any) -> 
     if not higher_is_better(metric):
         raise CounterrankError(f"metric {metric!r}: is not per session; expected dcg, dcg@k or precision@k")
     level = check_number(confidence, "confidence", above=0.5, below=1.0, also=", such as 0.95")
-    return required, level, check_margin(margin)
+    limit = check_margin(margin)
+    if limit < 0.0 and "model-assisted" in required:
+        raise CounterrankError(f"margin={limit:g}: {_SHRUNKEN}; expected a margin of at least 0, or another evidence")
+    return required, level, limit
 
 
 def check_levels(evidence: Any) -> tuple[str, ...]:
@@ -562,7 +566,8 @@ def model_assisted(compared: Comparison, alpha: float) -> Level:
         r(d) ~ Beta(m R(d), m (1 - R(d))),   clicks(d) ~ Binomial(k(d), r(d) E(d) / k(d)),
 
     and R and m are fitted again to each draw. So they include what all documents have in common through the fitted
-    model, which a standard error over queries leaves out, and how far documents are from the model.
+    model, which a standard error over queries leaves out, and how far documents are from the model. They do not include
+    what features cannot say: then estimates are closer to 0 than the truth, and only their sign can be relied on.
     """
     empty = Level("model-assisted", confidence=1.0 - alpha)
     logged = np.flatnonzero(compared.weighted.sessions > 0)
@@ -574,6 +579,8 @@ def model_assisted(compared: Comparison, alpha: float) -> Level:
     half = student_quantile(1.0 - 2.0 * alpha, _REPLICATES) * error
     low, high = (float(compared.shares @ end) for end in (compared.worst, compared.best))
     found = _level(empty, estimate, estimate - half + low, estimate + half + high, compared)
+    if compared.margin < 0.0:
+        return replace(found, passes=False, reason=_SHRUNKEN)
     return replace(found, more_sessions=_by_width(found, compared, half, low, high))
 
 
@@ -692,7 +699,12 @@ def _why(
     gain = f"{compared.metric} per session {value}"
     margin = f"{compared.margin:g}"
     if deploy:
-        return f"{names[0]} is better than {names[1]}: {gain}, at least {low} ({about}, {sure}), above {margin}."
+        than = f"is better than {names[1]}"
+        if level.lower <= 0.0:
+            than = f"is worse than {names[1]} by less than {margin[1:]}, if at all"
+        return f"{names[0]} {than}: {gain}, at least {low} ({about}, {sure}), above {margin}."
+    if not (compared.values.any() or compared.worst.any() or compared.best.any()):
+        return f"Undecided: {names[0]} ranks the logged queries as {names[1]} does."
     if is_worse:
         return f"{names[0]} is worse than {names[1]}: {gain}, at most {high} ({about}, {sure})."
     more = "" if not level.more_sessions else (

@@ -84,7 +84,7 @@ def _cheapest(plans: Sequence[LoggingPlan], goal: str, needs: Callable[[LoggingP
         return []
     n, quickest = min(able, key=lambda pair: pair[0])
     many = f"the fewest sessions, {n:,}," if len(able) > 1 else f"{n:,} sessions"
-    sentences = [f"{goal}, {quickest.policy} needs {many}{_at_price(quickest)}".rstrip(",") + "."]
+    sentences = [f"{goal}, {quickest.policy} needs {many}{_at_price(quickest)}".replace(",,", ",").rstrip(",") + "."]
     # better pages are no reason to show more of them than needed
     priced = [(m, plan, max(plan.price, 0.0) * m) for m, plan in able if plan.price is not None]
     if len(able) == 1 or not priced:

@@ -203,6 +203,15 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100.0 * share:.2g} %"
 
 
+def _cost(best: LoggingPlan, plan: LoggingPlan) -> str:
+    """What both cost users; a negative price is a gain."""
+    metric = best.metric.upper()
+    if min(best.price or 0.0, plan.price or 0.0) < 0.0:
+        gains = (f"{-100.0 * (each.price or 0.0):+.2g} %" for each in (best, plan))
+        return f"it changes {metric} for users by {' instead of '.join(gains)}"
+    return f"it costs users {_percent(best.price)} of {metric} instead of {_percent(plan.price)}"
+
+
 def _is_better(plan: LoggingPlan, other: LoggingPlan) -> bool:
     """Whether it costs users no more, and trust bias misleads it less."""
     if plan.price is None or other.price is None or plan.users.pull is None or other.users.pull is None:
@@ -212,8 +221,7 @@ def _is_better(plan: LoggingPlan, other: LoggingPlan) -> bool:
 
 def _instead(best: LoggingPlan, plan: LoggingPlan) -> str:
     return (
-        f"Log with {best.policy} rather than {plan.policy}: it costs users {_percent(best.price)} of "
-        f"{best.metric.upper()} instead of {_percent(plan.price)}, its log tells how users click, and trust bias "
-        f"misleads less: where users trust high ranks, an irrelevant document from the top gains "
+        f"Log with {best.policy} rather than {plan.policy}: {_cost(best, plan)}, its log tells how users click, and "
+        f"trust bias misleads less: where users trust high ranks, an irrelevant document from the top gains "
         f"{_percent(best.users.pull)} of what relevance adds instead of {_percent(plan.users.pull)}."
     )

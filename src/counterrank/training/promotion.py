@@ -213,6 +213,8 @@ def promote(
     if not given:
         raise CounterrankError("new: an empty list; expected at least one ranker")
     check_question(metric, confidence, margin, evidence)
+    if in_sample and to is not None:
+        raise CounterrankError("in_sample: given together with to; clicks that a ranker was trained on decide nothing")
     how = {"rho": rho, "metric": metric, "policy": policy, "scores": scores, "exam": exam, "confidence": confidence,
            "margin": margin, "evidence": evidence, "relevance": relevance, "ties": ties, "in_sample": in_sample,
            "threads": threads}  # fmt: skip
@@ -399,7 +401,6 @@ def _look(
         "origin": origin.reduced(_SESSIONS).describe(),
         "levels": {each.name: [each.estimate, each.lower, each.upper] for each in test.levels.values()},
         "design": None if test.design is None else test.design._asdict(),
-        "in_sample": test.in_sample,
         "decision": "deploy" if test.deploy else "worse" if test.is_worse else "undecided",
         "why": test.why,
     }

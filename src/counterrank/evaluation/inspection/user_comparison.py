@@ -361,14 +361,16 @@ def recommend(
         rows: of the models and baselines.
         gains: the log-likelihood of each held-out impression by model.
         clusters: what intervals are over.
-        trust_p_value: of the test of the position-based model against affine clicks. It needs fewer pages than a
-            comparison of predictions, so it decides between these two models where the affine one predicts no worse.
+        trust_p_value: of the test of the position-based model against affine clicks. It decides between these two
+            models where the affine one predicts no worse: it needs fewer pages than a comparison of predictions, in
+            which the affine model also makes up for what the priors of relevance miss.
     """
     known = {row.name: row for row in rows}
-    best = max(USER_MODELS, key=lambda name: known[name].log_likelihood)
-    behind = {name: clusters.mean(gains[best] - gains[name]) for name in USER_MODELS if name != best}
-    chosen = next(name for name in USER_MODELS if name == best or behind[name].low <= 0.0)
     rejected = trust_p_value is not None and trust_p_value < _REJECTED
+    models = [name for name in USER_MODELS if name != "affine" or rejected or trust_p_value is None]
+    best = max(models, key=lambda name: known[name].log_likelihood)
+    behind = {name: clusters.mean(gains[best] - gains[name]) for name in models if name != best}
+    chosen = next(name for name in models if name == best or behind[name].low <= 0.0)
     tested = chosen == "position-based" and rejected and known["affine"].difference > 0.0
     chosen = "affine" if tested else chosen
     plain = {name: clusters.mean(gains[chosen] - gains[name]).low <= 0.0 for name in BASELINES}
@@ -378,6 +380,7 @@ def recommend(
         behind.pop("affine", None)
     found = (
         _found(known, best, chosen, behind, trust_p_value if tested else None),
+        _set_aside(known, best, trust_p_value) if "affine" not in models else "",
         _FLAT if plain[BASELINES[1]] else "",
     )
     if not known[chosen].identified:
@@ -454,7 +457,7 @@ def _found(
             "held-out clicks better, though not significantly."
         )
     elif chosen == best:
-        sentences.append(f"It predicts held-out clicks best of the {len(USER_MODELS)} models.")
+        sentences.append(f"It predicts held-out clicks best of the {len(behind) + 1} models that were compared.")
     else:
         sentences.append(
             f"The {_WORDS[best]} predicts held-out clicks best, but not significantly better "
@@ -475,6 +478,17 @@ def _found(
     if worse:
         sentences.append(f"Significantly worse than the best: {', '.join(worse)}.")
     return " ".join(sentences)
+
+
+def _set_aside(known: dict[str, ModelRow], best: str, p_value: float | None) -> str:
+    """Why the affine model is not among the models that were compared, where it predicts best."""
+    ahead = known["affine"].log_likelihood - known[best].log_likelihood
+    if ahead <= 0.0:
+        return ""
+    return (
+        f"The affine model (trust bias) predicts them better by {ahead:.2g} per impression and is set aside: a test on "
+        f"all pages does not reject the position-based model (p = {p_value:.2g})."
+    )
 
 
 def _difference(found: Interval) -> str:
