@@ -21,10 +21,9 @@ from counterrank.clicks.click_cards import browsing_card, browsing_chart, browsi
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, UserModel
 from counterrank.clicks.last_clicks import LastClicks, mean_by_cell
-from counterrank.clicks.user_models import FORMAT, VERSION, register_users
+from counterrank.clicks.user_models import register_users
 from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Shown, Summary
 
 TYPICAL = 0.3  # attractiveness of a document, where nothing else is known
@@ -95,12 +94,6 @@ class SequentialUsers(UserModel, Shown):
             there[: rank + 1] -= seen * self.attractiveness
             there[rank + 1] = curve[rank] * self.attractiveness * onward[rank]
         return np.clip(curve, 0.0, 1.0)
-
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and SequentialUsers.same(self, other)

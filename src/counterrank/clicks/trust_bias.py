@@ -7,7 +7,6 @@ docs/concepts/trust-bias.md says what a log must have for it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -21,10 +20,9 @@ from counterrank.clicks.click_cards import estimated_affine_card, estimated_affi
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.display_groups import FEWEST_SESSIONS, display_groups
 from counterrank.clicks.rank_table import RankTable
-from counterrank.clicks.user_models import FORMAT, VERSION, Affine, register_users
+from counterrank.clicks.user_models import Affine, register_users
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
-from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Summary
 from counterrank.common.numerics import student_quantile
 from counterrank.common.parallel import run_parallel, thread_count
@@ -92,6 +90,7 @@ class EstimatedAffine(Affine):
         relevance: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(alpha, beta, relevance)
+        self._refit: Any = None  # where a fit to other clicks may start, see `feature_linked.refit_linked`
         self.alpha_interval = _intervals(alpha_interval, self.k, "alpha_interval")
         self.beta_interval = _intervals(beta_interval, self.k, "beta_interval")
         self.ratio_interval = None if ratio_interval is None else _intervals(ratio_interval, self.k, "ratio_interval")
@@ -117,15 +116,13 @@ class EstimatedAffine(Affine):
 
     def facts(self) -> dict[str, Any]:
         """What an estimate has beyond alpha, beta and relevance, as plain values for JSON."""
-        found = {name: value for name, value in vars(self).items() if name not in _OF_AFFINE}
+        found = {name: value for name, value in vars(self).items() if name not in _OF_AFFINE and name[0] != "_"}
         found |= {name: value.tolist() for name, value in found.items() if isinstance(value, np.ndarray)}
         return found | {"warnings": list(self.warnings), "test": None if self.test is None else asdict(self.test)}
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe(), "model": _MODEL, **self.facts()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
+        return {**self.describe(), "model": _MODEL, **self.facts()}
 
     def __repr__(self) -> str:
         alpha, beta = (", ".join(f"{value:.3g}" for value in values) for values in (self.alpha, self.beta))

@@ -33,7 +33,7 @@ from counterrank.clicks.position_bias import (
 )
 from counterrank.clicks.rank_table import last_rank, rank_table
 from counterrank.clicks.trust_bias import EstimatedAffine, estimate_affine
-from counterrank.clicks.user_models import is_users_file, load_users
+from counterrank.clicks.user_models import is_users_file, load_users, remember_log
 from counterrank.common.checks import check_choice, check_confidence
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
@@ -264,10 +264,14 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     asked = Asked(clicks, method, k, data, population, check_confidence(confidence))
+    found: UserModel
     if (own.by_context is not None and bool(clicks.contexts)) if by_context is None else by_context:
-        return _of_contexts(asked, own, model)
-    _check_features(asked, own)
-    return own.fit(asked)
+        found = _of_contexts(asked, own, model)
+    else:
+        _check_features(asked, own)
+        found = own.fit(asked)
+    remember_log(found, clicks)
+    return found
 
 
 def _of_contexts(asked: Asked, own: FittedModel, model: str) -> UserModel:
