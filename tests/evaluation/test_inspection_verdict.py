@@ -43,6 +43,31 @@ def test_one_page_per_query_is_seen_without_any_knowledge():
     assert any("a little random" in line for line in found.advice)
 
 
+@pytest.mark.parametrize("known", [{}, {"policy": policies.UniformInsert(3), "scores": SCORES}], ids=["log", "policy"])
+def test_users_are_fitted_where_training_would(known):
+    """Nothing says how users click, and the log tells: propensities follow, as in training."""
+    log = stripped(make_log(policies.UniformInsert(3), 200_000))
+    found = inspect_clicks(log, **known)
+    users = estimators.learn_users(log)
+    assert (found.known.users, found.known.users_kind) == (users.sentence, users.kind)
+    assert found.level("policy-aware") != "bad"
+    assert f"With {users.sentence}, as in training (--users auto)." in text_of(found, "policy-aware")
+    assert found.weights is not None
+    told = inspect_clicks(log, exam=users.users, **known)
+    assert told.known.users is None
+    if known:
+        assert found.weights == told.weights
+        assert found.level("policy-aware") == "good"
+        assert "so it would be the same" in text_of(found, "affine")  # these users are position-based
+
+
+def test_users_that_cannot_be_fitted():
+    found = inspect_clicks(stripped(make_log(policies.ReplaceLast(3))), policy=policies.ReplaceLast(3), scores=SCORES)
+    assert found.known.users is None
+    assert found.level("policy-aware") == "bad"
+    assert "the examination curve must be known" in text_of(found, "policy-aware")
+
+
 def test_replace_last():
     policy = policies.ReplaceLast(3)
     found = inspect_clicks(make_log(policy, 100_000), policy=policy, scores=SCORES)

@@ -37,6 +37,12 @@ _TOGETHER = (
 
 def _examinable(found: Inspection) -> Assessment:
     """Whether every candidate can be examined, and clicks are many enough for their importance weights."""
+    level, text = _coverage_and_size(found)
+    users = found.known.users
+    return level, text if users is None else f"{text} With {users}, as in training (--users auto)."
+
+
+def _coverage_and_size(found: Inspection) -> Assessment:
     weights = found.weights
     if found.known.refused is not None:
         return "bad", found.known.refused[0].upper() + found.known.refused[1:] + "."
@@ -175,10 +181,18 @@ def _under_trust_bias(found: Inspection, level: str, other: str) -> Assessment:
             "Requires P(document at rank), not propensities alone: the policy and what it ranked by, or display "
             "frequencies (--policy estimated)."
         )
-    return "warning", (
-        f"As {other}, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
-        "elsewhere: clicks alone do not separate trust bias from relevance."
+    kind = found.known.users_kind
+    if kind == "affine":
+        return level, f"As {other}: alpha and beta were fitted to the log."
+    if kind is not None:
+        return "warning", f"As {other}: the fit to the log has no trust bias, so it would be the same."
+    source = (
+        "can be fitted to this log (--users auto), since documents move between its ranks"
+        if len(found.connected) == 1 and len(found.connected[0]) > 1
+        else "must come from elsewhere, or from documents with like features (--users features): no document moves "
+        "between all ranks, so clicks alone do not separate trust bias from relevance"
     )
+    return "warning", f"As {other}, where P(click) = alpha relevance + beta is known by rank. alpha and beta {source}."
 
 
 def _every_page(found: Inspection) -> Assessment:
