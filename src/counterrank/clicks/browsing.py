@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike
 from counterrank.clicks import browsing_kernels as kernels
 from counterrank.clicks.click_cards import browsing_card, browsing_chart, browsing_summary
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.examination import Examination, UserModel
+from counterrank.clicks.examination import Examination
 from counterrank.clicks.last_clicks import LastClicks, mean_by_cell
-from counterrank.clicks.user_models import register_users
+from counterrank.clicks.user_models import SavedUsers, register_users
 from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.notebook import Shown, Summary
+from counterrank.common.notebook import Summary
 
 TYPICAL = 0.3  # attractiveness of a document, where nothing else is known
 
@@ -43,7 +43,7 @@ class SequentialExamination(Examination):
         self.users = users
 
 
-class SequentialUsers(UserModel, Shown):
+class SequentialUsers(SavedUsers):
     """Base of models in which P(examined) depends on the clicks above.
 
     Attributes:

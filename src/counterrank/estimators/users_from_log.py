@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, check_counts, numbered_policies
 from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, lines_of
 from counterrank.clicks.feature_linked import refit_linked
 from counterrank.clicks.position_bias import EstimatedExamination, all_pairs, posterior_curve
 from counterrank.clicks.rank_table import interventional_set
 from counterrank.clicks.user_estimation import estimate
-from counterrank.clicks.user_models import Affine, ByContext, log_key
+from counterrank.clicks.user_models import Affine, SavedUsers, log_key
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.common.files import PathLike
@@ -307,9 +306,7 @@ def describe_users(users: Any) -> dict[str, Any]:
     >>> describe_users([1.0, 0.5])
     {'model': 'position-based', 'values': [1.0, 0.5]}
     """
-    if isinstance(users, FoundUsers):
-        return users.describe()
-    if isinstance(users, Affine | ByContext | SequentialUsers):
+    if isinstance(users, FoundUsers | SavedUsers):
         return users.describe()
     alpha, beta = lines_of(users)
     if beta is None:
