@@ -165,7 +165,9 @@ def _read(content: dict[str, Any]) -> EstimatedAffine:
 register_users(_MODEL, _read)
 
 
-N_GRID = 40  # values of relevance
+N_GRID = 40  # values of relevance, at least
+_MOST_GRID, _MOST_VALUES = 120, 2400  # values of relevance, and times groups
+_FINE = 3.0  # of them in a standard deviation of what the clicks on a document say
 N_TILTS = 2  # degree of the polynomial by which log priors of groups differ
 _SMOOTH = 0.1  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
 _TILT = np.array((0.1, 10.0))  # on squared coefficients of groups, by degree
@@ -387,6 +389,26 @@ def _support(at: Lines) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def _grid_size(rows: kernels.Rows, at: Lines) -> int:
+    """How many values of relevance it takes so that few of them lie between what is likely of a document and what not.
+
+        sd_d = (sum_k n_dk slope_k^2 / (p_k q_k))^-1/2
+
+    for the document at which half of that information is reached. Where documents have many impressions, relevance that
+    is rounded to a coarse grid makes lines noisier than their covariance says. No more than a start costs.
+    """
+    mean = np.exp(at.log_prior()) @ at.grid
+    row = np.repeat(np.arange(len(rows.groups)), np.diff(rows.starts))
+    p = np.clip((at.lines[:, :1] + at.lines[:, 1:] * mean).T[rows.groups[row], rows.ranks], 0.02, 0.98)
+    own = np.bincount(row, rows.impressions * at.lines[rows.ranks, 1] ** 2 / (p * (1.0 - p)), len(rows.groups))
+    order = np.argsort(own)
+    reached = np.cumsum((own * rows.weights)[order])
+    typical = own[order[int(np.searchsorted(reached, 0.5 * reached[-1]))]]
+    needed = int(np.ceil(_FINE * (at.grid[-1] - at.grid[0]) * np.sqrt(typical)))
+    affordable = int(N_GRID * np.sqrt(_FEW_ROWS / len(rows.groups)))
+    return max(N_GRID, min(needed, affordable, _MOST_GRID, _MOST_VALUES // len(at.tilts)))
+
+
 def _first_rows(table: RankTable, groups: IntArray) -> IntArray:
     """Documents of evenly spaced queries: few to start from, or all."""
     inside = groups >= 0
@@ -409,7 +431,7 @@ def fit_lines(table: RankTable, groups: IntArray, theta: FloatArray) -> tuple[Li
     rows = patterns_of(documents_rows(table, groups, first))
     at, here, steps = maximise(rows, at)
     for _ in range(2):
-        at, here, more = maximise(rows, _on_grid(at, *_support(at), N_GRID))
+        at, here, more = maximise(rows, _on_grid(at, *_support(at), _grid_size(rows, at)))
         steps += more
     if len(first) < len(every):
         at, here, more = maximise(patterns_of(documents_rows(table, groups, every)), at)
@@ -604,7 +626,7 @@ def ratio_intervals(at: Lines, covariance: FloatArray, reach: float) -> FloatArr
     full[np.ix_(slopes, slopes)] = covariance[1::2, 1::2]
     relative = full / np.outer(at.lines[:, 1], at.lines[:, 1])
     variance = np.diag(relative) + relative[0, 0] - 2.0 * relative[0]
-    half = reach * np.sqrt(np.maximum(variance, 0.0))
+    half = np.minimum(reach * np.sqrt(np.maximum(variance, 0.0)), 100.0)  # beyond, any ratio is possible
     ratio = at.lines[:, 1] / at.lines[0, 1]
     return np.stack((ratio * np.exp(-half), ratio * np.exp(half)), axis=1)
 
