@@ -214,7 +214,8 @@ def test_rankers_are_compared_online_as_the_page_shows(tmp_path, monkeypatch, ca
     assert "candidate is better than production: dcg@3 per session +0.0306" in result.stderr + result.stdout
     run_example("\n".join(blocks("docs/how-to/compare-online.md", "python")), "compare.md", tmp_path, monkeypatch)
     credit, difference = capsys.readouterr().out.splitlines()
-    assert credit.startswith("0.0899") and difference.startswith("-0.567")
+    assert credit.startswith("0.0899")
+    assert difference.startswith("-0.567")
 
 
 def test_the_examples_of_safe_training_run(tmp_path, monkeypatch, capsys):
