@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.position_bias import connected_ranks
 from counterrank.common.checks import FloatArray, check_type, check_vector, check_whole
 from counterrank.common.deprecation import renamed_argument
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
 from counterrank.data.scores import document_scores
 from counterrank.estimators.evidence import Evidence
@@ -178,7 +179,9 @@ class _Inputs:
             except CounterrankError as error:
                 refused = str(error)
         if propensities is None and logged is None and users is not None:
-            logged = Evidence(counts, exam=users).propensities
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CoverageWarning)  # findings say what is not covered
+                logged = Evidence(counts, exam=users).propensities
             origin = logged.source
         words_of_curve = None if curve is None else curve_words(curve)
         mean = None if curve is None else mean_curve(curve, counts)
