@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from counterrank import examination, policies, simulation
 from counterrank.clicks import trust_bias as fits
@@ -209,6 +210,47 @@ def test_position_based_users_have_no_beta(tmp_path):
     again = examination.load(tmp_path / "users.json")
     assert again == found
     assert again.facts() == found.facts()
+
+
+def p_values(n_logs, queries, docs, sessions, spread):
+    """Of the test against trust bias, for logs of position-based users; relevance scatters about its trend."""
+    found, n = [], queries * docs
+    curve, order = np.array([1.0, 0.6, 0.45, 0.35, 0.28]), np.tile(np.arange(docs, dtype=float), queries)
+    data = RankingData(np.zeros((n, 1)), np.arange(queries + 1) * docs, np.full(n, 4.0))
+    for seed in range(n_logs):
+        rng = np.random.default_rng([seed, queries, sessions])
+        relevance = np.clip(0.5 - 0.3 * order / docs + spread * rng.normal(size=n), 0.03, 0.95)
+        shown = simulation.simulate(
+            data, -order, policies.UniformInsert(5), curve, sessions=queries * sessions, seed=seed, propensities=False
+        )
+        clicked = rng.binomial(shown.impressions, curve[shown.ranks - 1] * relevance[shown.docs])
+        try:
+            found.append(estimated(replace(shown, clicks=clicked, examination=None)).test.p_value)
+        except CounterrankError:  # not identified, which rejects nothing
+            found.append(1.0)
+    return np.array(found)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("n_logs", "queries", "docs", "sessions"), [(100, 60, 10, 100), (50, 40, 12, 500)], ids=["few-clicks", "many"]
+)
+def test_position_based_users_are_rejected_no_more_often_than_the_level(n_logs, queries, docs, sessions):
+    """At the 5 % and the 1 % level; each bound is exceeded by chance in less than 0.5 % of fresh seeds."""
+    found = p_values(n_logs, queries, docs, sessions, 0.2)
+    for level in (0.05, 0.01):
+        assert (found < level).sum() <= binom.ppf(0.995, n_logs, level)
+
+
+def test_the_grid_is_as_fine_as_clicks_tell_relevance_and_no_finer_than_a_start_costs():
+    sizes = []
+    for sessions in (2_000, 100_000, 2_000_000):
+        clicks = make_log(sessions, click_model=ClickModel(relevant=0.7, other=0.2), queries=40)
+        table = rank_table(clicks, 3)
+        groups = display_groups(table, clicks.sessions[table.docs // 8].astype(float))
+        sizes.append(len(fits.fit_lines(table, groups, np.array(EXAM))[0].grid))
+    assert sizes[0] == fits.N_GRID
+    assert sizes[0] < sizes[1] <= sizes[2] <= fits._MOST_GRID
 
 
 def test_estimates_are_in_the_canonical_gauge_and_inside_their_intervals():

@@ -5,6 +5,7 @@
 
 import warnings
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -89,42 +90,78 @@ def test_functions_that_take_alpha_and_beta(users_and_pair):
         np.testing.assert_array_equal(*(getattr(each, column) for each in rates))
 
 
-def test_rankers_of_every_loss():
-    for loss, kind in LOSSES.items():
-        ranker = cr.Ranker(loss, k=K if kind.takes_k else None, max_epochs=2, learning_rate=1.0, threads=1, seed=0)
-        found = [
-            fit_ranker(DATA, evidence, "policy-aware", ranker).ranker.predict(DATA)
-            for evidence in (Evidence(LOG, exam=USERS), *(Evidence(LOG, alpha=a, beta=b) for a, b in PAIRS.values()))
-        ]
-        for other in found[1:]:
-            np.testing.assert_array_equal(other, found[0], err_msg=loss)
+def evidence_of_all(users=USERS, pairs=PAIRS, **more):
+    """The same users as a model, and as each of the equivalent pairs."""
+    return [Evidence(LOG, exam=users, **more), *(Evidence(LOG, alpha=a, beta=b, **more) for a, b in pairs.values())]
+
+
+def assert_equal_rankers(name, ranker, given, **options):
+    first, *others = (fit_ranker(DATA, evidence, name, ranker, **options) for evidence in given)
+    for other in others:
+        np.testing.assert_array_equal(other.ranker.predict(DATA), first.ranker.predict(DATA), err_msg=name)
+        assert other.ranker.provenance_.get("users") == first.ranker.provenance_.get("users")
+    return first
+
+
+def test_the_registry_is_covered():
+    """Every estimator either weighs documents by its own function or takes predictions of relevance, or is auto."""
+    assisted = {name for name, each in ESTIMATORS.items() if each.assisted is not None}
+    assert {*BY_CLICKS, *assisted, "auto", "full-information"} == set(ESTIMATORS)
+
+
+@pytest.mark.parametrize("name", [name for name, each in ESTIMATORS.items() if "clicks" in each.needs])
+def test_rankers_of_every_estimator(name):
+    options = {"folds": 2} if ESTIMATORS[name].uses_relevance else {}
+    more = {} if name == "rerank" else {"policy": POLICY, "scores": SCORES}
+    assert_equal_rankers(name, QUICK, evidence_of_all(**more), **options)
+    assert_equal_rankers(name, QUICK, evidence_of_all(CURVE, CURVES, **more), **options)
+
+
+@pytest.mark.parametrize("name", [name for name, each in ESTIMATORS.items() if each.assisted is not None])
+def test_weights_of_estimators_with_a_relevance_model(name):
+    names = list(ESTIMATORS[name].grid)
+    points = [dict(zip(names, values, strict=True)) for values in product(*ESTIMATORS[name].grid.values())]
+    for known in ({}, {"policy": POLICY, "scores": SCORES}):
+        examined = [evidence.examinations for evidence in evidence_of_all(**known)]
+        for relevance in (np.full(DATA.n_docs, 0.3), np.linspace(0.0, 1.0, DATA.n_docs)):
+            for point in points:
+                own = [ESTIMATORS[name].assisted(each, relevance, 2.0, **point) for each in examined]
+                for other in own[1:]:
+                    np.testing.assert_array_equal(other, own[0], err_msg=f"{name} {point}")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rankers_of_every_loss(loss):
+    ranker = cr.Ranker(loss, k=K if LOSSES[loss].takes_k else None, max_epochs=2, learning_rate=1.0, threads=1, seed=0)
+    assert_equal_rankers("policy-aware", ranker, evidence_of_all())
 
 
 def test_auto():
-    alpha, beta = PAIRS["beta below 0"]
-    reports = [
-        fit_ranker(DATA, evidence, "auto", QUICK, folds=2)
-        for evidence in (Evidence(LOG, exam=USERS), Evidence(LOG, alpha=alpha, beta=beta))
-    ]
-    np.testing.assert_array_equal(*(report.ranker.predict(DATA) for report in reports))
-    users = reports[0].ranker.provenance_["users"]
+    report = assert_equal_rankers("auto", QUICK, evidence_of_all(), folds=2)
+    users = report.ranker.provenance_["users"]
     assert (users["model"], users["alpha"], users["beta"]) == ("affine", USERS.alpha.tolist(), USERS.beta.tolist())
-    assert reports[1].ranker.provenance_["users"] == users
-    by_pair = cr.fit_from_clicks(DATA, LOG, exam=alpha, beta=beta, ranker=QUICK, folds=2)
-    np.testing.assert_array_equal(by_pair.ranker.predict(DATA), reports[0].ranker.predict(DATA))
+    for alpha, beta in PAIRS.values():
+        by_pair = cr.fit_from_clicks(DATA, LOG, exam=alpha, beta=beta, ranker=QUICK, folds=2)
+        np.testing.assert_array_equal(by_pair.ranker.predict(DATA), report.ranker.predict(DATA))
 
 
+@pytest.mark.parametrize("control", ["none", "optimal"])
+@pytest.mark.parametrize("known", ["log", "rho"])
 @pytest.mark.parametrize("method", ["ips", "dr"])
-def test_estimates(method):
-    models = [examination.Affine(*pair) for pair in PAIRS.values()]
-    other = -SCORES
+def test_estimates(method, known, control):
+    """Of every metric that clicks can estimate, as `repr` shows values, intervals and all else."""
+    models = [USERS, *(examination.Affine(*pair) for pair in PAIRS.values())]
+    rho = POLICY.propensity(SCORES, DATA.offsets, USERS.alpha) if known == "rho" else None
+    other, more = -SCORES, {"method": method, "control": control, "metrics": ["arp", "dcg", "dcg@5", "precision@3"]}
     calls = (
-        lambda users: evaluation.estimate(SCORES, DATA, LOG, exam=users, method=method)["dcg@5"],
-        lambda users: evaluation.compare(SCORES, other, DATA, LOG, exam=users, method=method)["dcg@5"],
-        lambda users: evaluation.select([SCORES, other], DATA, LOG, exam=users, method=method).estimates,
+        lambda users: evaluation.estimate(SCORES, DATA, LOG, rho, exam=users, **more),
+        lambda users: evaluation.compare(SCORES, other, DATA, LOG, rho, exam=users, **more),
+        lambda users: (
+            evaluation.select([SCORES, other], DATA, LOG, rho, exam=users, method=method, control=control).estimates
+        ),
     )
     for call in calls:
-        assert len({repr(call(users)) for users in (USERS, *models)}) == 1
+        assert len({repr(call(users)) for users in models}) == 1
 
 
 def test_documents_without_exposure_get_the_mean():

@@ -9,10 +9,12 @@ import pytest
 
 import counterrank as cr
 from counterrank import Evidence, estimators, evaluation, examination, policies, simulation
+from counterrank.clicks.examination import lines_of
 from counterrank.clicks.simulation import trust_bias
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import users_from_log
 from counterrank.estimators.users_from_log import between, describe_users, stacked
+from counterrank.evaluation.fitted_users import without_queries
 from counterrank.training import fit_ranker
 
 K = 3
@@ -221,6 +223,66 @@ def test_coverage_with_fitted_users():
         found = evaluation.estimate(scores[rows], data, clicks, metrics=["dcg@3"], replicates=500, threads=1)["dcg@3"]
         covered += found.ips_interval[0] <= truth <= found.ips_interval[1]
     assert covered >= 33
+
+
+def test_users_that_were_found_are_saved_as_their_model(tmp_path, fitted):
+    for fitted.p_value, kind in ((1e-8, "affine"), (0.5, "position-based")):
+        found = estimators.learn_users(LOG)
+        assert found.kind == kind
+        found.save(tmp_path / "users.json")
+        again = examination.load(tmp_path / "users.json")
+        for own, curve in zip(lines_of(again), lines_of(found), strict=True):
+            assert (own is None) == (curve is None)
+            if own is not None:
+                np.testing.assert_allclose(own.curve(K), curve.curve(K), rtol=1e-12)
+        by_file, by_model = (
+            fit_ranker(DATA, Evidence(LOG, exam=users), ranker=QUICK).ranker.predict(DATA) for users in (again, found)
+        )
+        np.testing.assert_allclose(by_file, by_model, rtol=1e-9)
+
+
+def test_an_estimate_of_these_very_clicks_is_no_known_user_model():
+    """Its error is left out of intervals, which is said; users that were fitted to other clicks are known."""
+    own = examination.estimate(LOG)
+    for call in (
+        lambda users, log: evaluation.estimate(SCORES, DATA, log, metrics=["dcg@3"], exam=users)["dcg@3"],
+        lambda users, log: evaluation.compare(SCORES, -SCORES, DATA, log, metrics=["dcg@3"], exam=users)["dcg@3"],
+    ):
+        with pytest.warns(evaluation.IntervalWarning, match="users were fitted to these very clicks and are taken as"):
+            assert any("these very clicks" in doubt for doubt in call(own, LOG).doubts)
+        again = replace(LOG, clicks=LOG.clicks.copy())  # an equal log that was read once more
+        assert any("these very clicks" in doubt for doubt in call(own, again).doubts)
+        other = log_of(DATA, SCORES, sessions=1500)
+        assert not any("these very clicks" in doubt for doubt in call(own, other).doubts)
+        assert not any("these very clicks" in doubt for doubt in call(own.examination, LOG).doubts)
+
+
+def test_users_found_in_other_clicks_are_known(fitted):
+    other = log_of(DATA, SCORES, sessions=1500)
+    users = estimators.learn_users(other)
+    assert users.fitted_to(other)
+    assert not users.fitted_to(LOG)
+    found, as_known = (
+        evaluation.estimate(SCORES, DATA, LOG, metrics=["dcg@3"], exam=exam)["dcg@3"] for exam in (users, users.users)
+    )
+    assert found.ips_interval == as_known.ips_interval
+    both = estimators.learn_users([LOG, MORE])
+    assert both.fitted_to(LOG)
+    assert both.fitted_to(MORE)
+
+
+def test_fits_by_features_start_from_the_first_one(monkeypatch):
+    """The fit without a group of queries is that from scratch, in a fraction of the steps."""
+    log = log_of(DATA, SCORES, policies.ReplaceLast(K), sessions=40_000)
+    found = estimators.learn_users(log, method="features", data=DATA)
+    rest = without_queries(log, np.arange(DATA.n_queries) % 10 == 0)
+    scratch = estimators.learn_users(rest, method="features", data=DATA)
+    tried = []
+    monkeypatch.setattr(users_from_log, "_affine", lambda *args, **more: tried.append(args))
+    again = users_from_log.refit(found, rest, DATA)
+    assert not tried
+    np.testing.assert_allclose(again.users.alpha, scratch.users.alpha, atol=1e-6)
+    np.testing.assert_allclose(again.users.beta, scratch.users.beta, atol=1e-6)
 
 
 def test_propensities_of_another_model_are_refused():

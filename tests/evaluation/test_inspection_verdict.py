@@ -43,6 +43,31 @@ def test_one_page_per_query_is_seen_without_any_knowledge():
     assert any("a little random" in line for line in found.advice)
 
 
+@pytest.mark.parametrize("known", [{}, {"policy": policies.UniformInsert(3), "scores": SCORES}], ids=["log", "policy"])
+def test_users_are_fitted_where_training_would(known):
+    """Nothing says how users click, and the log tells: propensities follow, as in training."""
+    log = stripped(make_log(policies.UniformInsert(3), 200_000))
+    found = inspect_clicks(log, **known)
+    users = estimators.learn_users(log)
+    assert (found.known.users, found.known.users_kind) == (users.sentence, users.kind)
+    assert found.level("policy-aware") != "bad"
+    assert f"With {users.sentence}, as in training (--users auto)." in text_of(found, "policy-aware")
+    assert found.weights is not None
+    told = inspect_clicks(log, exam=users.users, **known)
+    assert told.known.users is None
+    if known:
+        assert found.weights == told.weights
+        assert found.level("policy-aware") == "good"
+        assert "so it would be the same" in text_of(found, "affine")  # these users are position-based
+
+
+def test_users_that_cannot_be_fitted():
+    found = inspect_clicks(stripped(make_log(policies.ReplaceLast(3))), policy=policies.ReplaceLast(3), scores=SCORES)
+    assert found.known.users is None
+    assert found.level("policy-aware") == "bad"
+    assert "the examination curve must be known" in text_of(found, "policy-aware")
+
+
 def test_replace_last():
     policy = policies.ReplaceLast(3)
     found = inspect_clicks(make_log(policy, 100_000), policy=policy, scores=SCORES)
@@ -74,7 +99,10 @@ def test_pages_that_show_everything():
     good = ("policy-aware", "policy-oblivious", "rerank", "examination.estimate")
     assert [found.level(name) for name in good] == ["good"] * 4
     assert found.level("naive") == "bad"
-    curveless = inspect_clicks(stripped(log))
+    fitted = inspect_clicks(stripped(log))  # as in training, where nothing says how users click
+    assert fitted.level("policy-oblivious") == "good"
+    curveless = inspect_clicks(stripped(make_log(policies.Deterministic(None), data=data, scores=scores)))
+    assert curveless.known.users is None
     assert curveless.level("policy-oblivious") == "warning"
     assert "must be known" in text_of(curveless, "policy-oblivious")
 
@@ -113,10 +141,11 @@ def test_a_log_without_ranking_data():
 
 def test_an_unknown_policy():
     log = make_log(policies.PlackettLuce(3, 0.3), sessions=2000)
-    found = inspect_clicks(stripped(log))
-    assert found.known.propensities is None
-    assert found.level("policy-aware") == found.level("affine") == "bad"
-    assert found.remedies is found.weights is found.policy_check is None
+    found = inspect_clicks(stripped(log))  # users are fitted, and display frequencies taken, as in training
+    assert found.known.propensities == "realised"
+    assert found.level("policy-aware") == found.level("affine") == "warning"
+    assert "it is not known whether they could have been" in text_of(found, "policy-aware")
+    assert found.remedies is found.policy_check is None
     logged = inspect_clicks(stripped(log, propensities=log.propensities))
     assert logged.known.propensities == "logged"
     assert logged.level("policy-aware") == "warning"
@@ -253,10 +282,13 @@ def test_advice_names_the_options_that_were_not_given():
     assert "With --logger: how many" in inspect_clicks(log, rho=rho).advice[0]
     bare = replace(log, examination=None, propensities=None)
     assert "With --logger and --examination: how many" in inspect_clicks(bare, rho=rho).advice[0]
-    advice = inspect_clicks(bare, policy=policy, scores=SCORES).advice
-    assert any(line.endswith("or name what made the pages: --examination.") for line in advice)
+    advice = inspect_clicks(bare, policy=policy, scores=SCORES).advice  # with users that are fitted
+    assert not any("name what made the pages" in line for line in advice)
     advice = inspect_clicks(bare).advice
-    assert any("or name what made the pages: --policy, --logger and --examination." in line for line in advice)
+    assert any("or name what made the pages: --policy and --logger." in line for line in advice)
+    last = policies.ReplaceLast(3)
+    advice = inspect_clicks(stripped(make_log(last)), policy=last, scores=SCORES).advice  # that identifies no users
+    assert any(line.endswith("or name what made the pages: --examination.") for line in advice)
     same = inspect_clicks(stripped(make_log(policies.Deterministic(3))))
     wanted = "as does this command with --policy, --logger and --examination)."
     assert any(line.endswith(wanted) for line in same.advice)

@@ -116,6 +116,12 @@ def test_the_mixture_has_the_price_of_replace_last():
     assert last.price - 0.01 < mixed.price <= last.price
     (advice, *_) = [text for text in advise_logging([*found, mixed]) if text.startswith("Log with ")]
     assert advice.startswith(f"Log with {name} rather than replace-last:k=5: it costs users")
+    most = next(plan for plan in found if plan.policy == "uniform-insert:k=5")
+    assert advice.endswith(
+        f" {mixed.effective_sample_size / last.effective_sample_size:.2g} times that of replace-last:k=5 and "
+        f"{mixed.effective_sample_size / most.effective_sample_size:.2g} times that of uniform-insert:k=5, which costs "
+        f"users {100.0 * most.price:.2g} %."
+    )
     assert equal_price_mixture(found[:2]) is None
 
 

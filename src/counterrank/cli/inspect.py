@@ -36,7 +36,7 @@ from counterrank.cli.options import (
     option,
     reads_logs,
 )
-from counterrank.cli.output import check_out, check_page, print_json, print_table, say, show_warnings
+from counterrank.cli.output import check_out, check_page, print_json, print_table, print_text, say, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -316,9 +316,11 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
 
     first = source.policies[0].partition(":")[0]
     if first in (ESTIMATED, FITTED) or named_policies(source.policies) is not None:
+        source.fit_users((counts, parts[part]))
         found = source.propensities(counts, part, parts)
         rho = found.by_document if found.source == "given" else found
-        return {"rho": rho, "policy_words": ", ".join(source.policies)}
+        users = {} if source.found is None else {"exam": source.found}
+        return {"rho": rho, "policy_words": ", ".join(source.policies), **users}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
     if len(counts.distinct_policies) > 1:
@@ -380,7 +382,7 @@ def _print_curve(curve: dict[str, Any]) -> None:
     rows = curve["ranks"][:_RANKS]
     print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     for text in curve["warnings"]:
-        print(f"Note: {text.replace(' (k=)', '')}.")
+        print_text(f"Note: {text.replace(' (k=)', '')}.")
 
 
 def _print_users(users: dict[str, Any]) -> None:
@@ -399,9 +401,9 @@ def _print_users(users: dict[str, Any]) -> None:
             for row in users["models"]
         ]
         print_table("Which user model does this log support? (per held-out impression)", names, rows)
-        print(users["about"])
+        print_text(users["about"])
     for text in users["sentences"]:
-        print(text)
+        print_text(text)
 
 
 def _print_contexts(table: dict[str, Any]) -> None:
@@ -419,9 +421,9 @@ def _print_contexts(table: dict[str, Any]) -> None:
         )
     title = f"Examination curves by context, relative to rank 1 of {names[0]} ({table['confidence']:.0%} intervals)"
     print_table(title, ("rank", *names), rows)
-    print(contexts_sentence(table))
+    print_text(contexts_sentence(table))
     for text in table["warnings"]:
-        print(f"Note: {text.replace(' (k=)', '')}.")
+        print_text(f"Note: {text.replace(' (k=)', '')}.")
 
 
 def _print_drift(drift: dict[str, Any]) -> None:
@@ -431,7 +433,7 @@ def _print_drift(drift: dict[str, Any]) -> None:
     if periods:
         print_table("Over time", tuple(periods[0]), [tuple(row.values()) for row in periods])
     for text in drift_sentences(drift):
-        print(text)
+        print_text(text)
 
 
 def print_read(read: dict[str, Any] | None) -> None:

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # what a folder holds that other commands read whole
 _MARKERS = ("model.json", "clicks.json")
+_WIDTH, _SENTENCE = 110, 60  # of lines of sentences; a longer cell is one
 _PARTS = {"train", "trainingset", "vali", "valid", "validation", "validationset", "test", "testset"}
 
 
@@ -39,20 +41,38 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table()
+    table, console = Table(), Console()
+    cells = [[_cell(value) for value in row] for row in rows]
+    # a pipe has no width to keep to, but sentences are read: they take what other columns leave
+    if not console.is_terminal:
+        console = Console(width=1000)
+    longest = [max((len(row[i]) for row in cells), default=0) for i in range(len(columns))]
+    others = sum(max(own, len(name)) + 3 for own, name in zip(longest, columns, strict=True) if own <= _SENTENCE)
+    room = max(_SENTENCE, _WIDTH - others - 4)
     # names of files may look like markup
     for i, column in enumerate(columns):
         words = all(isinstance(row[i], str) for row in rows) and any(" " in row[i].strip() for row in rows)
         table.add_column(
-            Text(column), justify="left" if i == 0 or words or column in left else "right", overflow="fold"
+            Text(column),
+            justify="left" if i == 0 or words or column in left else "right",
+            overflow="fold",
+            max_width=room if words and longest[i] > _SENTENCE and not console.is_terminal else None,
         )
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    console = Console()
-    # a pipe has no width to keep to
-    console = console if console.is_terminal else Console(width=1000)
-    console.print(Text(title, style="bold"))
+    for row in cells:
+        table.add_row(*map(Text, row))
+    print_text(title, style="bold")
     console.print(table)
+
+
+def print_text(text: str, style: str = "") -> None:
+    """A sentence or more, in lines of at most 110 characters."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    width = min(_WIDTH, console.width) if console.is_terminal else _WIDTH
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    Console(width=None if console.is_terminal else 1000).print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def constant_features(ranker: Ranker) -> dict[str, Any] | None:

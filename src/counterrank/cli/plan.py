@@ -10,7 +10,7 @@ from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, COMPARISON, EVALUATION, OUTPUT, USERS, explicit_options
 from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_users
 from counterrank.cli.options import option, reads_data
-from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
+from counterrank.cli.output import check_out, print_json, print_table, print_text, say, show_warnings
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 
@@ -294,7 +294,8 @@ def _finish_comparison(
         files = {"out": out and str(out), "logopt_scores": logopt_scores and str(logopt_scores)}
         print_json({**content, "confidence": plans[0].confidence, "power": plans[0].power, **files})
         return
-    _print_sentences(advice)
+    for sentence in advice:
+        print_text(sentence)
     print_table(
         f"Sessions until {metric} decides, {100 * plans[0].confidence:.4g} % confidence, power "
         f"{100 * plans[0].power:.4g} %; price is the share of the displayed {metric} that is lost against production",
@@ -326,15 +327,6 @@ def _comparison_row(found: ComparisonPlan) -> dict[str, Any]:
     names = ("policy", "sessions", "sessions_by_arm", "deviation", "price", "displayed", "unbiased", "covered_to")
     row = {name: getattr(found, name) for name in (*names, "uncovered", "reached", "clicks", "sampled_pages")}
     return {**row, "unbiased_for": covered_in_words(found), "total_cost": found.total_cost}
-
-
-def _print_sentences(sentences: list[str]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-    for sentence in sentences:
-        console.print(Text(sentence), soft_wrap=not console.is_terminal)
 
 
 def _clicks(by_label: str, click_rate: float | None, users: str | None) -> str:
@@ -381,7 +373,8 @@ def _write(content: dict[str, Any], out: Path, width: float | None, effective: f
 
 
 def _print(content: dict[str, Any], amounts: list[int], width: float | None, effective: float | None) -> None:
-    _print_sentences(content["advice"])
+    for sentence in content["advice"]:
+        print_text(sentence)
     metric = content["metric"]
     wanted = {}
     if width is not None:

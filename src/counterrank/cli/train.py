@@ -29,10 +29,12 @@ from counterrank.common.checks import check_choice, check_whole, make_generator
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank import Ranker, RankingData
+    from counterrank import ClickCounts, Ranker, RankingData
     from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport, Tried
+
+_FEW_CLICKS = 100.0  # of a query: docs/concepts/few-clicks.md has shares of the gap by sessions
 
 
 @reads_logs
@@ -189,6 +191,8 @@ def train(
                 )
             parts = others | {"train": training} | ({} if held_out is None else {"validation": held_out})
             about_clicks, held_out_evidence = _evidence(source, parts, chosen, held_out is not None)
+            if estimator is None:
+                _say_few_clicks(about_clicks.clicks)
             held_out = None if held_out_evidence is None else held_out
             if cap == "auto" and held_out is None:
                 raise CounterrankError("--clip auto: requires clicks of a validation part to choose by")
@@ -384,6 +388,17 @@ def _evidence(
         return evidence, None
     held_out = source.about(other, "validation", parts)
     return evidence, replace(held_out, exam=evidence.exam) if chosen.uses_relevance else held_out
+
+
+def _say_few_clicks(clicks: ClickCounts) -> None:
+    """Suggest cross-validation in place of the default estimator where clicks are few."""
+    queries = int((clicks.sessions > 0).sum())
+    each = clicks.n_clicks / max(queries, 1)
+    if each < _FEW_CLICKS:
+        say(
+            f"Note: {each:.3g} clicks a query are few for policy-aware, whose weights are mostly noise then; "
+            "--estimator auto also tries estimators with a relevance model, by cross-validation."
+        )
 
 
 def needs_users(chosen: Estimator) -> bool:

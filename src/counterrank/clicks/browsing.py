@@ -19,13 +19,12 @@ from numpy.typing import ArrayLike
 from counterrank.clicks import browsing_kernels as kernels
 from counterrank.clicks.click_cards import browsing_card, browsing_chart, browsing_summary
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.examination import Examination, UserModel
+from counterrank.clicks.examination import Examination
 from counterrank.clicks.last_clicks import LastClicks, mean_by_cell
-from counterrank.clicks.user_models import FORMAT, VERSION, register_users
+from counterrank.clicks.user_models import SavedUsers, register_users
 from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import PathLike, atomic_file
-from counterrank.common.notebook import Shown, Summary
+from counterrank.common.notebook import Summary
 
 TYPICAL = 0.3  # attractiveness of a document, where nothing else is known
 
@@ -44,7 +43,7 @@ class SequentialExamination(Examination):
         self.users = users
 
 
-class SequentialUsers(UserModel, Shown):
+class SequentialUsers(SavedUsers):
     """Base of models in which P(examined) depends on the clicks above.
 
     Attributes:
@@ -95,12 +94,6 @@ class SequentialUsers(UserModel, Shown):
             there[: rank + 1] -= seen * self.attractiveness
             there[rank + 1] = curve[rank] * self.attractiveness * onward[rank]
         return np.clip(curve, 0.0, 1.0)
-
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and SequentialUsers.same(self, other)

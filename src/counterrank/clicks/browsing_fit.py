@@ -6,9 +6,8 @@ rank of the last click above: a position-based model with more places than ranks
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.last_clicks import LastClicks, added_up
 from counterrank.clicks.position_bias import MANY_QUERIES, Fit, accelerate, all_pairs, em
 from counterrank.clicks.rank_table import RankTable, check_connected, interventional_set, last_rank
-from counterrank.clicks.user_models import FORMAT, VERSION, register_users
+from counterrank.clicks.user_models import register_users
 from counterrank.common.checks import FloatArray, IntArray, check_choice
 from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
-from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.numerics import student_quantile
 from counterrank.data.ids import query_of
 
@@ -75,10 +73,10 @@ class EstimatedBrowsing(Browsing):
         self.intervals: tuple[FloatArray, ...] = tuple(np.array(own, np.float64) for own in intervals)
         self.facts = facts
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
         ends = [own.tolist() for own in self.intervals]
-        _save(path, {**self.describe(), "model": "estimated-browsing", "intervals": ends}, self.facts)
+        return {**self.describe(), "model": "estimated-browsing", "intervals": ends, "facts": asdict(self.facts)}
 
 
 class EstimatedDependent(Dependent):
@@ -97,16 +95,10 @@ class EstimatedDependent(Dependent):
         self.intervals = np.array(intervals, np.float64)
         self.facts = facts
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
-        content = {**self.describe(), "model": "estimated-dependent", "intervals": self.intervals.tolist()}
-        _save(path, content, self.facts)
-
-
-def _save(path: PathLike, content: dict[str, Any], facts: Facts) -> None:
-    stamped = {"format": FORMAT, "version": VERSION, **content, "facts": {**vars(facts)}}
-    with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(stamped, indent=2) + "\n", encoding="utf-8")
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
+        ends = self.intervals.tolist()
+        return {**self.describe(), "model": "estimated-dependent", "intervals": ends, "facts": asdict(self.facts)}
 
 
 def _facts(content: dict[str, Any]) -> Facts:

@@ -9,7 +9,6 @@ rank) in the place of the rank. Contexts with few sessions are shrunk towards th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,10 +25,9 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import CurvesByContext, Examination
 from counterrank.clicks.position_bias import MANY_QUERIES, WIDE, Fit, all_pairs
 from counterrank.clicks.rank_table import RankTable, last_rank
-from counterrank.clicks.user_models import FORMAT, VERSION, ByContext
+from counterrank.clicks.user_models import ByContext
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, ExaminationWarning, quoted, warn_caller
-from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Summary
 from counterrank.common.numerics import student_quantile
 from counterrank.data.ids import query_of
@@ -97,11 +95,9 @@ class EstimatedByContext(ByContext):
         named = zip(self.alpha, rows, strict=True)
         return CurvesByContext({name: Examination(row) if row.any() else None for name, row in named})
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--examination FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe(), "estimate": self.summary()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
+        return {**self.describe(), "estimate": self.summary()}
 
     def summary(self) -> Summary:
         """Values and confidence intervals by context and rank, as a dict that prints as a table."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.rank_table import RankTable
+from counterrank.clicks.rank_table import RankTable, rank_table
 from counterrank.clicks.trust_bias import EstimatedAffine, Lines, canonical_intervals, ratio_intervals, trust_test
+from counterrank.clicks.user_models import Affine
 from counterrank.common.checks import Float32Array, FloatArray
 from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
 from counterrank.common.numerics import student_quantile
@@ -422,6 +424,7 @@ class LinkedFit:
         resolved: by rank, the share of the variance of relevance that clicks resolve.
         n_levels: of relevance.
         steps: of Newton's method.
+        parameters: all of them, see `Layout`.
     """
 
     top: FloatArray
@@ -432,6 +435,7 @@ class LinkedFit:
     resolved: FloatArray
     n_levels: int
     steps: int
+    parameters: FloatArray
 
     @property
     def alpha(self) -> FloatArray:
@@ -470,7 +474,7 @@ def fit_features(table: Table) -> LinkedFit:
     index = np.asarray(table.features @ parameters[: layout.n_features], np.float64)
     overlap = linked_overlap(index, table.cells)
     shares = resolved(table, layout, parameters)
-    return LinkedFit(top, bottom, covariance, effective, overlap, shares, layout.n_levels, steps)
+    return LinkedFit(top, bottom, covariance, effective, overlap, shares, layout.n_levels, steps, parameters)
 
 
 def lines_of_fit(fit: LinkedFit) -> tuple[Lines, FloatArray]:
@@ -563,9 +567,29 @@ def estimate_linked(
         warnings=_warnings(fit, ratio_intervals(at, covariance, 1.96), reference),
         test=trust_test(at, covariance, fit.effective_queries),
     )
+    found._refit = fit
     for text in found.warnings:
         warn_caller(f"examination.estimate: {text}", ExaminationWarning)
     return found
+
+
+def refit_linked(previous: Any, clicks: ClickCounts, data: RankingData) -> Affine | None:
+    """alpha and beta of other clicks, such as a part of the same ones, from where the previous fit ended.
+
+    With as many levels of relevance. None where there is no such fit, or where features that varied do not any more.
+    """
+    fit = getattr(previous, "_refit", None)
+    if fit is None:
+        return None
+    table = make_table(rank_table(clicks, len(fit.top)), data)
+    layout = Layout(table.features.shape[1], len(fit.top), fit.n_levels)
+    if layout.size != len(fit.parameters) or table.n_ranks != layout.n_ranks:
+        return None
+    parameters, _, _ = maximise(table, layout, fit.parameters)
+    top, bottom = layout.clicks(parameters)
+    if (top <= bottom).any():
+        raise CounterrankError("clicks: no more clicks with more relevance at some rank; expected more sessions")
+    return Affine(top - bottom, bottom)
 
 
 def disagreement(slopes: FloatArray, intervals: FloatArray, reference: EstimatedAffine) -> str:

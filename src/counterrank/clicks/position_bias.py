@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class EstimatedExamination(UserModel, Shown):
     def save(self, path: PathLike) -> None:
         """Write a JSON file, which `examination.load` and `--examination FILE` read."""
         content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-        for name, value in vars(self).items():
+        for name, value in ((own.name, getattr(self, own.name)) for own in fields(self)):
             content[name] = value.tolist() if isinstance(value, np.ndarray) else value
         with atomic_file(path) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

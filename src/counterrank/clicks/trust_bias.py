@@ -7,7 +7,6 @@ docs/concepts/trust-bias.md says what a log must have for it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -21,10 +20,9 @@ from counterrank.clicks.click_cards import estimated_affine_card, estimated_affi
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.display_groups import FEWEST_SESSIONS, display_groups
 from counterrank.clicks.rank_table import RankTable
-from counterrank.clicks.user_models import FORMAT, VERSION, Affine, register_users
+from counterrank.clicks.user_models import Affine, register_users
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
-from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Summary
 from counterrank.common.numerics import student_quantile
 from counterrank.common.parallel import run_parallel, thread_count
@@ -92,6 +90,7 @@ class EstimatedAffine(Affine):
         relevance: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(alpha, beta, relevance)
+        self._refit: Any = None  # where a fit to other clicks may start, see `feature_linked.refit_linked`
         self.alpha_interval = _intervals(alpha_interval, self.k, "alpha_interval")
         self.beta_interval = _intervals(beta_interval, self.k, "beta_interval")
         self.ratio_interval = None if ratio_interval is None else _intervals(ratio_interval, self.k, "ratio_interval")
@@ -117,15 +116,13 @@ class EstimatedAffine(Affine):
 
     def facts(self) -> dict[str, Any]:
         """What an estimate has beyond alpha, beta and relevance, as plain values for JSON."""
-        found = {name: value for name, value in vars(self).items() if name not in _OF_AFFINE}
+        found = {name: value for name, value in vars(self).items() if name not in _OF_AFFINE and name[0] != "_"}
         found |= {name: value.tolist() for name, value in found.items() if isinstance(value, np.ndarray)}
         return found | {"warnings": list(self.warnings), "test": None if self.test is None else asdict(self.test)}
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe(), "model": _MODEL, **self.facts()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
+        return {**self.describe(), "model": _MODEL, **self.facts()}
 
     def __repr__(self) -> str:
         alpha, beta = (", ".join(f"{value:.3g}" for value in values) for values in (self.alpha, self.beta))
@@ -168,7 +165,9 @@ def _read(content: dict[str, Any]) -> EstimatedAffine:
 register_users(_MODEL, _read)
 
 
-N_GRID = 40  # values of relevance
+N_GRID = 40  # values of relevance, at least
+_MOST_GRID, _MOST_VALUES = 120, 2400  # values of relevance, and times groups
+_FINE = 3.0  # of them in a standard deviation of what the clicks on a document say
 N_TILTS = 2  # degree of the polynomial by which log priors of groups differ
 _SMOOTH = 0.1  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
 _TILT = np.array((0.1, 10.0))  # on squared coefficients of groups, by degree
@@ -390,6 +389,26 @@ def _support(at: Lines) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def _grid_size(rows: kernels.Rows, at: Lines) -> int:
+    """How many values of relevance it takes so that few of them lie between what is likely of a document and what not.
+
+        sd_d = (sum_k n_dk slope_k^2 / (p_k q_k))^-1/2
+
+    for the document at which half of that information is reached. Where documents have many impressions, relevance that
+    is rounded to a coarse grid makes lines noisier than their covariance says. No more than a start costs.
+    """
+    mean = np.exp(at.log_prior()) @ at.grid
+    row = np.repeat(np.arange(len(rows.groups)), np.diff(rows.starts))
+    p = np.clip((at.lines[:, :1] + at.lines[:, 1:] * mean).T[rows.groups[row], rows.ranks], 0.02, 0.98)
+    own = np.bincount(row, rows.impressions * at.lines[rows.ranks, 1] ** 2 / (p * (1.0 - p)), len(rows.groups))
+    order = np.argsort(own)
+    reached = np.cumsum((own * rows.weights)[order])
+    typical = own[order[int(np.searchsorted(reached, 0.5 * reached[-1]))]]
+    needed = int(np.ceil(_FINE * (at.grid[-1] - at.grid[0]) * np.sqrt(typical)))
+    affordable = int(N_GRID * np.sqrt(_FEW_ROWS / len(rows.groups)))
+    return max(N_GRID, min(needed, affordable, _MOST_GRID, _MOST_VALUES // len(at.tilts)))
+
+
 def _first_rows(table: RankTable, groups: IntArray) -> IntArray:
     """Documents of evenly spaced queries: few to start from, or all."""
     inside = groups >= 0
@@ -412,7 +431,7 @@ def fit_lines(table: RankTable, groups: IntArray, theta: FloatArray) -> tuple[Li
     rows = patterns_of(documents_rows(table, groups, first))
     at, here, steps = maximise(rows, at)
     for _ in range(2):
-        at, here, more = maximise(rows, _on_grid(at, *_support(at), N_GRID))
+        at, here, more = maximise(rows, _on_grid(at, *_support(at), _grid_size(rows, at)))
         steps += more
     if len(first) < len(every):
         at, here, more = maximise(patterns_of(documents_rows(table, groups, every)), at)
@@ -607,7 +626,7 @@ def ratio_intervals(at: Lines, covariance: FloatArray, reach: float) -> FloatArr
     full[np.ix_(slopes, slopes)] = covariance[1::2, 1::2]
     relative = full / np.outer(at.lines[:, 1], at.lines[:, 1])
     variance = np.diag(relative) + relative[0, 0] - 2.0 * relative[0]
-    half = reach * np.sqrt(np.maximum(variance, 0.0))
+    half = np.minimum(reach * np.sqrt(np.maximum(variance, 0.0)), 100.0)  # beyond, any ratio is possible
     ratio = at.lines[:, 1] / at.lines[0, 1]
     return np.stack((ratio * np.exp(-half), ratio * np.exp(half)), axis=1)
 

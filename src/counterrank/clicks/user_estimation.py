@@ -9,7 +9,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from counterrank.clicks.position_bias import (
 )
 from counterrank.clicks.rank_table import last_rank, rank_table
 from counterrank.clicks.trust_bias import EstimatedAffine, estimate_affine
-from counterrank.clicks.user_models import is_users_file, load_users
+from counterrank.clicks.user_models import is_users_file, load_users, remember_log
 from counterrank.common.checks import check_choice, check_confidence
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
@@ -127,18 +127,24 @@ class FittedModel(NamedTuple):
     by_context: Callable[[Asked], UserModel] | None = None
 
 
+class _Options(TypedDict, total=False):
+    """The arguments of `estimate` that all its overloads have."""
+
+    method: str | None
+    k: int | None
+    data: RankingData | None
+    population: str | None
+    confidence: float
+    target: str | None
+
+
 @overload
 def estimate(
     clicks: ClickCounts,
     *,
     model: Literal["position-based"] = "position-based",
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
     by_context: Literal[False],
+    **options: Unpack[_Options],
 ) -> EstimatedExamination: ...
 
 
@@ -147,13 +153,8 @@ def estimate(
     clicks: ClickCounts,
     *,
     model: Literal["position-based"] = "position-based",
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
     by_context: bool | None = None,
+    **options: Unpack[_Options],
 ) -> Any: ...  # an EstimatedByContext where the clicks hold contexts, which types cannot know
 
 
@@ -162,41 +163,18 @@ def estimate(
     clicks: ClickCounts,
     *,
     model: Literal["affine"],
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
     by_context: Literal[False] | None = None,
+    **options: Unpack[_Options],
 ) -> EstimatedAffine: ...
 
 
 @overload
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["browsing"],
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-) -> EstimatedBrowsing: ...
+def estimate(clicks: ClickCounts, *, model: Literal["browsing"], **options: Unpack[_Options]) -> EstimatedBrowsing: ...
 
 
 @overload
 def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["dependent"],
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
+    clicks: ClickCounts, *, model: Literal["dependent"], **options: Unpack[_Options]
 ) -> EstimatedDependent: ...
 
 
@@ -264,10 +242,14 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     asked = Asked(clicks, method, k, data, population, check_confidence(confidence))
+    found: UserModel
     if (own.by_context is not None and bool(clicks.contexts)) if by_context is None else by_context:
-        return _of_contexts(asked, own, model)
-    _check_features(asked, own)
-    return own.fit(asked)
+        found = _of_contexts(asked, own, model)
+    else:
+        _check_features(asked, own)
+        found = own.fit(asked)
+    remember_log(found, clicks)
+    return found
 
 
 def _of_contexts(asked: Asked, own: FittedModel, model: str) -> UserModel:

@@ -6,10 +6,12 @@ All of them are saved as JSON, and accepted wherever an examination curve is.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +24,33 @@ from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike, atomic_file, read_stamp
 from counterrank.common.notebook import Shown, Summary
 
+if TYPE_CHECKING:
+    from counterrank.clicks.counts import ClickCounts
+
 FORMAT, VERSION = "counterrank-users", 1
+_LOG = "_log_key"  # attribute of an estimate
 _DIGITS = 12  # of canonical values, so that equivalent inputs give the same numbers and not only close ones
 
 
-class Affine(UserModel, Shown):
+class SavedUsers(UserModel, Shown):
+    """Base of user models that are saved as JSON: `describe` gives a model, `content` also what an estimate has."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `load` makes an equal model of them."""
+
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
+        return self.describe()
+
+    def save(self, path: PathLike) -> None:
+        """Write a JSON file, which `examination.load`, `--users FILE` and `--examination FILE` read."""
+        content = {"format": FORMAT, "version": VERSION, **self.content()}
+        with atomic_file(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+class Affine(SavedUsers):
     """Users with trust bias: P(click | relevance r, rank j) = alpha_j r + beta_j, and 0 beyond the last rank.
 
     Clicks identify (alpha, beta) only up to r -> (r - b) / a, the same for all documents, but bounds, clips and
@@ -105,12 +129,6 @@ class Affine(UserModel, Shown):
         found: dict[str, Any] = {"model": "affine", "alpha": self.alpha.tolist(), "beta": self.beta.tolist()}
         return found if self.relevance is None else {**found, "relevance": list(self.relevance)}
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--users FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Affine) and self.describe() == other.describe()
 
@@ -132,7 +150,7 @@ class Affine(UserModel, Shown):
         return affine_card(self)
 
 
-class ByContext(UserModel, Shown):
+class ByContext(SavedUsers):
     """Users who behave differently in each context, such as on each device, and find the same documents relevant.
 
         P(click | relevance r, rank j, context c) = alpha_cj r + beta_cj
@@ -221,12 +239,6 @@ class ByContext(UserModel, Shown):
             found["beta"] = {name: values.tolist() for name, values in self.beta.items()}
         return found if self.other is None else {**found, "other": self.other.tolist()}
 
-    def save(self, path: PathLike) -> None:
-        """Write a JSON file, which `examination.load` and `--examination FILE` read."""
-        content = {"format": FORMAT, "version": VERSION, **self.describe()}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ByContext) and ByContext.describe(self) == ByContext.describe(other)
 
@@ -277,6 +289,25 @@ def _canonical(relevance: Any, low: float, high: float) -> tuple[float, float]:
             "probabilities alpha r + beta at every rank"
         )
     return float(found[0]), float(found[1])
+
+
+def log_key(clicks: ClickCounts) -> str:
+    """A hash of what was shown and clicked, by which an estimate knows the log it was fitted to."""
+    digest = hashlib.blake2b(digest_size=16)
+    for values in (clicks.offsets, clicks.sessions, clicks.docs, clicks.ranks, clicks.impressions, clicks.clicks):
+        digest.update(np.ascontiguousarray(values, np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def remember_log(users: Any, clicks: ClickCounts) -> None:
+    """Have users know the log that they were fitted to; files do not keep it."""
+    object.__setattr__(users, _LOG, log_key(clicks))
+
+
+def fitted_to(users: Any, clicks: ClickCounts) -> bool:
+    """Whether `examination.estimate` fitted users to these very clicks."""
+    known = getattr(users, _LOG, None)
+    return known is not None and known == log_key(clicks)
 
 
 def users_of(exam: Any, beta: Any) -> Any:

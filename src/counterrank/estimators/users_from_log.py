@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, check_counts, numbered_policies
 from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, lines_of
+from counterrank.clicks.feature_linked import refit_linked
 from counterrank.clicks.position_bias import EstimatedExamination, all_pairs, posterior_curve
 from counterrank.clicks.rank_table import interventional_set
 from counterrank.clicks.user_estimation import estimate
-from counterrank.clicks.user_models import Affine, ByContext
+from counterrank.clicks.user_models import Affine, SavedUsers, log_key
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError, ExaminationWarning
+from counterrank.common.files import PathLike
 from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
 
@@ -44,6 +45,7 @@ class FoundUsers(UserModel):
         refusals: why a model could not be fitted, by kind.
         warnings: what speaks against the fits, a sentence each.
         method: what linked the ranks, "auto" or "features".
+        logs: keys of the clicks that they were fitted to, one for each part; empty where that is not known.
     """
 
     users: UserModel
@@ -55,6 +57,7 @@ class FoundUsers(UserModel):
     refusals: dict[str, str]
     warnings: tuple[str, ...] = ()
     method: str = AUTO
+    logs: tuple[str, ...] = ()
 
     @property
     def k(self) -> int | None:
@@ -70,6 +73,15 @@ class FoundUsers(UserModel):
     def base(self) -> Examination | None:
         """beta by rank; None of a position-based model."""
         return self.users.base
+
+    def save(self, path: PathLike) -> None:
+        """Write the user model to a JSON file, which `examination.load` and `--users FILE` read."""
+        model: Any = self.users
+        model.save(path)
+
+    def fitted_to(self, clicks: ClickCounts) -> bool:
+        """Whether they were fitted to these clicks, alone or with others; also where that is not known."""
+        return not self.logs or log_key(clicks) in self.logs
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
@@ -160,23 +172,31 @@ def learn_users(
     if BY_CONTEXT in fits:
         users = fits[BY_CONTEXT]
         sentence = _said(BY_CONTEXT, users, "trust bias is not fitted by context")
-        return FoundUsers(users, BY_CONTEXT, sentence, 0.0, None, fits, refusals, tuple(found))
-    return replace(_chosen(fits, refusals, tuple(found), method), method=method)
+        chosen = FoundUsers(users, BY_CONTEXT, sentence, 0.0, None, fits, refusals, tuple(found))
+    else:
+        chosen = _chosen(fits, refusals, tuple(found), method)
+    return replace(chosen, method=method, logs=tuple(map(log_key, parts)))
 
 
 def refit(found: FoundUsers, clicks: ClickCounts, data: RankingData | None = None) -> FoundUsers:
     """The same model, with the same weight of the affine fit, fitted to other clicks."""
-    links = found.method == FEATURES
-    link = {"method": "features", "data": data} if links else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExaminationWarning)
-        affine = _affine(clicks, k=found.k, **link) if found.weight > 0.0 else None
+        affine = _affine_again(found, clicks, data) if found.weight > 0.0 else None
         by_context = found.kind == BY_CONTEXT
         curve = estimate(clicks, k=found.k, by_context=by_context) if found.weight < 1.0 else None
     users: Any = affine if curve is None else curve
     if affine is not None and curve is not None:
         users = between(np.asarray(curve.values), affine, found.weight)
     return replace(found, users=users, fits={})
+
+
+def _affine_again(found: FoundUsers, clicks: ClickCounts, data: RankingData | None) -> Any:
+    """The affine fit to other clicks; one that features link starts from where the first one ended."""
+    if found.method != FEATURES or data is None:
+        return _affine(clicks, k=found.k)
+    again = refit_linked(found.fits.get("affine"), clicks, data)
+    return _affine(clicks, k=found.k, method="features", data=data) if again is None else again
 
 
 def with_users_from_log(
@@ -286,9 +306,7 @@ def describe_users(users: Any) -> dict[str, Any]:
     >>> describe_users([1.0, 0.5])
     {'model': 'position-based', 'values': [1.0, 0.5]}
     """
-    if isinstance(users, FoundUsers):
-        return users.describe()
-    if isinstance(users, Affine | ByContext | SequentialUsers):
+    if isinstance(users, FoundUsers | SavedUsers):
         return users.describe()
     alpha, beta = lines_of(users)
     if beta is None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.exposure import examined_times
+from counterrank.clicks.user_models import fitted_to
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.numerics import student_quantile
@@ -62,12 +63,17 @@ class Given(NamedTuple):
 def with_fitted_users(estimates: Sequence[Any], weighted: WeightedClicks, values: FloatArray, made: Given) -> list[Any]:
     """The estimates with intervals that include the error of users fitted to the same clicks.
 
+    Users fitted to other clicks count as known; so do results of `examination.estimate`, with a doubt if they were
+    fitted to these clicks.
+
     Where position-based users are used, and the affine fit gives a value outside of the interval, it is doubted: the
     log does not tell which users are right, and it matters.
     """
     users = made.method.exam
     if not isinstance(users, FoundUsers):
-        return list(estimates)
+        return [_doubted(one) for one in estimates] if fitted_to(users, made.clicks) else list(estimates)
+    if not users.fitted_to(made.clicks):
+        return [replace(one, users=users.sentence) for one in estimates]
     extra, left_out = _added_variance(made, values, weighted.relevance)
     others = _values_with_trust_bias(made, values, weighted.relevance)
     found = []
@@ -91,6 +97,15 @@ def with_fitted_users(estimates: Sequence[Any], weighted: WeightedClicks, values
                     )
         found.append(replace(one, users=users.sentence, doubts=tuple(doubts), **intervals))
     return found
+
+
+def _doubted(one: Any) -> Any:
+    """An estimate with users fitted to the same clicks, whose error its intervals leave out."""
+    doubt = (
+        "users were fitted to these very clicks and are taken as known, so intervals leave out the error of the fit; "
+        "expected exam='auto' or exam=estimators.learn_users(clicks), whose error intervals include"
+    )
+    return replace(one, doubts=(*one.doubts, doubt))
 
 
 def _added_variance(

@@ -180,7 +180,7 @@ def advise_users(plans: Sequence[LoggingPlan], covering: Sequence[LoggingPlan]) 
     unable = [plan for plan in covering if plan.users.fit_errors and not plan.users.identified]
     pairs = [(each, plan) for plan in unable for each in able if _is_better(each, plan)]
     best, other = max(pairs, key=lambda pair: pair[0].effective_sample_size, default=(None, None))
-    sentences = [] if best is None or other is None else [_instead(best, other)]
+    sentences = [] if best is None or other is None else [_instead(best, other, able)]
     if able:
         chosen = best or min(able, key=lambda plan: max(errors[-1] for errors in plan.users.fit_errors.values()))
         needs = ((model, chosen.users.sessions_to_fit(model)) for model in chosen.users.fit_errors)
@@ -219,9 +219,23 @@ def _is_better(plan: LoggingPlan, other: LoggingPlan) -> bool:
     return plan.price <= other.price + 1e-9 and abs(plan.users.pull) < abs(other.users.pull)
 
 
-def _instead(best: LoggingPlan, plan: LoggingPlan) -> str:
+def _instead(best: LoggingPlan, plan: LoggingPlan, able: Sequence[LoggingPlan]) -> str:
     return (
         f"Log with {best.policy} rather than {plan.policy}: {_cost(best, plan)}, its log tells how users click, and "
         f"trust bias misleads less: where users trust high ranks, an irrelevant document from the top gains "
-        f"{_percent(best.users.pull)} of what relevance adds instead of {_percent(plan.users.pull)}."
+        f"{_percent(best.users.pull)} of what relevance adds instead of {_percent(plan.users.pull)}. "
+        f"{_size_against(best, plan, max(able, key=lambda each: each.effective_sample_size))}"
     )
+
+
+def _size_against(best: LoggingPlan, plan: LoggingPlan, largest: LoggingPlan) -> str:
+    """The effective sample size of a policy next to the one it replaces, and to the largest one there is."""
+    named = [(plan, "")]
+    if largest is not best and largest is not plan:
+        named.append((largest, f", which costs users {_percent(largest.price)}"))
+    parts = [
+        f"{best.effective_sample_size / each.effective_sample_size:.2g} times that of {each.policy}{price}"
+        for each, price in named
+        if each.effective_sample_size > 0.0
+    ]
+    return f"In as many sessions its effective sample size is {' and '.join(parts)}."

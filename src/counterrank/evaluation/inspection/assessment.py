@@ -37,6 +37,12 @@ _TOGETHER = (
 
 def _examinable(found: Inspection) -> Assessment:
     """Whether every candidate can be examined, and clicks are many enough for their importance weights."""
+    level, text = _coverage_and_size(found)
+    users = found.known.users
+    return level, text if users is None else f"{text} With {users}, as in training (--users auto)."
+
+
+def _coverage_and_size(found: Inspection) -> Assessment:
     weights = found.weights
     if found.known.refused is not None:
         return "bad", found.known.refused[0].upper() + found.known.refused[1:] + "."
@@ -169,16 +175,24 @@ def _under_trust_bias(found: Inspection, level: str, other: str) -> Assessment:
     """As another estimator with the same condition, if P(document at rank) is known."""
     if level == "bad":
         return "bad", f"For the same reason as {other}."
+    kind = found.known.users_kind
+    if kind == "affine":
+        return level, f"As {other}: alpha and beta were fitted to the log."
+    if kind is not None:
+        return "warning", f"As {other}: the fit to the log has no trust bias, so it would be the same."
     is_given = found.known.propensities == "rho"  # by policies that are known where rho was computed
     if found.known.policy is None or not (found.known.scores or is_given):
         return "warning" if is_given else "bad", (
             "Requires P(document at rank), not propensities alone: the policy and what it ranked by, or display "
             "frequencies (--policy estimated)."
         )
-    return "warning", (
-        f"As {other}, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
-        "elsewhere: clicks alone do not separate trust bias from relevance."
+    source = (
+        "can be fitted to this log (--users auto), since documents move between its ranks"
+        if len(found.connected) == 1 and len(found.connected[0]) > 1
+        else "must come from elsewhere, or from documents with like features (--users features): no document moves "
+        "between all ranks, so clicks alone do not separate trust bias from relevance"
     )
+    return "warning", f"As {other}, where P(click) = alpha relevance + beta is known by rank. alpha and beta {source}."
 
 
 def _every_page(found: Inspection) -> Assessment:
@@ -369,8 +383,14 @@ def advise(found: Inspection) -> tuple[str, ...]:
     return tuple(filter(None, (_propensities(found), more, _sessions(found, bool(more)), _unseen(found), _move(found))))
 
 
+def _by_frequency(found: Inspection) -> bool:
+    """Whether propensities are how often the log shows documents, since nothing says how pages were made."""
+    known = found.known
+    return known.users is not None and known.policy is None and known.propensities == "realised"
+
+
 def _propensities(found: Inspection) -> str:
-    if found.weights is not None:
+    if found.weights is not None and not _by_frequency(found):
         return ""
     if found.known.refused is not None:
         return (
@@ -460,7 +480,7 @@ def _lacking_options(found: Inspection) -> str:
         return ""
     given = {
         "--data": known.candidates,
-        "--policy": known.policy is not None or found.weights is not None,
+        "--policy": known.policy is not None or (found.weights is not None and not _by_frequency(found)),
         "--logger": known.scores,
         "--examination": known.examination is not None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,11 +19,13 @@ from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.position_bias import connected_ranks
 from counterrank.common.checks import FloatArray, check_type, check_vector, check_whole
 from counterrank.common.deprecation import renamed_argument
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
 from counterrank.data.scores import document_scores
+from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.policy_check import Placements, policy_check
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
+from counterrank.estimators.users_from_log import FoundUsers, learn_users
 from counterrank.evaluation.inspection import click_tables as tables
 from counterrank.evaluation.inspection.assessment import advise, assess
 from counterrank.evaluation.inspection.coverage import (
@@ -64,7 +67,8 @@ def inspect_clicks(
         scores: what it ranked by, one per document; with `data` also a ranker or a frame with ids.
         rho: P(examined | query, policy) of each document, if it is not to be computed from the policy; without either,
             those logged with the clicks are used, combined where they are of several policies.
-        exam: how likely each rank is examined; that of the clicks if None.
+        exam: how likely each rank is examined, or a user model. None for that of the clicks; where nothing says how
+            users click, users are fitted to a log that was counted with ranking data, as training does.
         drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
             None if there are no times.
         policy_words: the policies that `rho` was computed from, for the texts; not needed with `policy`.
@@ -127,6 +131,7 @@ class _Inputs:
     rho_from: str | None
     exam: Examination | None  # of curves by context the mean
     curve_words: str | None
+    users: FoundUsers | None = None  # fitted to these clicks
     logged: Propensities | None = None
     refused: str | None = None
     policy_words: str | None = None
@@ -148,6 +153,8 @@ class _Inputs:
             check_all_candidates(counts)
         if policy is not None and scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
+        users = _fitted_users(counts, exam, rho)
+        exam = users if exam is None else exam
         curve = counts.examination if exam is None else lines_of(exam)[0]
         chosen = None if policy is None else as_policy(policy)
         names = counts.active_policies
@@ -171,10 +178,15 @@ class _Inputs:
                 origin = logged.source
             except CounterrankError as error:
                 refused = str(error)
+        if propensities is None and logged is None and users is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CoverageWarning)  # findings say what is not covered
+                logged = Evidence(counts, exam=users).propensities
+            origin = logged.source
         words_of_curve = None if curve is None else curve_words(curve)
         mean = None if curve is None else mean_curve(curve, counts)
         return cls(
-            counts, chosen, ranked, propensities, origin, mean, words_of_curve, logged, refused, words, whole_log
+            counts, chosen, ranked, propensities, origin, mean, words_of_curve, users, logged, refused, words, whole_log
         )  # fmt: skip
 
     def known(self) -> Known:
@@ -185,6 +197,8 @@ class _Inputs:
             policy=self.policy_words if self.policy is None else str(self.policy),
             scores=self.scores is not None,
             examination=self.curve_words,
+            users=None if self.users is None else self.users.sentence,
+            users_kind=None if self.users is None else self.users.kind,
             pages=None if pages is None else pages.n_pages,
             refused=self.refused,
             log=self.whole_log,
@@ -195,6 +209,22 @@ class _Inputs:
         if self.rho is not None:
             return self.rho[self.clicks.docs]
         return None if self.logged is None else self.logged.by_cell
+
+
+def _fitted_users(clicks: ClickCounts, exam: Any, rho: Any) -> FoundUsers | None:
+    """Users fitted to the log where training would fit them; those given, if they are that; None without any.
+
+    Only for logs that were counted with ranking data, as for training.
+    """
+    if isinstance(exam, FoundUsers):
+        return exam
+    unknown = exam is None and rho is None and Evidence(clicks).fits_users
+    if not unknown or not clicks.knows_candidates or not clicks.n_clicks:
+        return None
+    try:
+        return learn_users(clicks)
+    except CounterrankError:
+        return None  # the finding about position bias says why
 
 
 def _under(clicks: ClickCounts, policy: Any, scores: FloatArray, curve: Examination) -> FloatArray:

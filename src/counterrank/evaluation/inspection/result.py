@@ -52,6 +52,8 @@ class Known(Table):
     pages: int | None  # distinct pages that were kept
     refused: str | None = None  # why logged propensities cannot be used
     log: bool = False  # whether the log itself is there, which holds whole pages
+    users: str | None = None  # what was fitted to the log, where nothing says how users click
+    users_kind: str | None = None  # "affine", "position-based" or "by-context"
 
 
 @dataclass(frozen=True, repr=False)
