@@ -149,8 +149,8 @@ class Evidence:
             return self.exam
         if self.clicks.examination is None:
             raise CounterrankError(
-                "exam: None, and the clicks do not remember how they were made; expected the examination curve, such "
-                "as examination.inverse_rank(k, eta=1) or what examination.estimate found"
+                "exam: None, and the clicks do not remember how they were made; expected the examination curve: how "
+                "likely each rank is examined, as known or as estimated from a log in which documents move"
             )
         return self.clicks.examination
 

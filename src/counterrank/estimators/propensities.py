@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.clicks.browsing import Browsing
+from counterrank.clicks.browsing import Browsing, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import CurvesByContext, Examination, is_user_model, lines_of
 from counterrank.clicks.exposure import examined, examined_times
@@ -141,7 +141,10 @@ def logged_propensities(
             )
         realised = _realised(counts, curve, base)
         everywhere = np.ones(counts.n_docs, np.bool_)
-        uncovered = _warn_of_unshown(counts, everywhere, "the log holds no propensities", "pass rho")
+        why, remedy = "the log holds no propensities", "name the logging policy and its scores, or pass rho,"
+        if isinstance(sequential(exam), Browsing):
+            why, remedy = "what these users examine depends on their clicks, not on the policy alone", "log more sessions"
+        uncovered = _warn_of_unshown(counts, everywhere, why, remedy)
         return Propensities(_hidden(counts, realised), realised[counts.docs], "realised", uncovered)
     table = LoggedTable.of(counts)
     # where one document contradicts a name, others of that name may too without having been seen twice

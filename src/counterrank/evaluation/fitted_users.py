@@ -16,6 +16,7 @@ from counterrank.clicks.user_models import fitted_to
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.numerics import student_quantile
+from counterrank.common.progress import progress
 from counterrank.data import RankingData
 from counterrank.estimators.propensities import Propensities
 from counterrank.estimators.users_from_log import AUTO, FEATURES, FoundUsers, learn_users, refit
@@ -128,15 +129,17 @@ def _added_variance(
     number = np.full(given.clicks.n_queries, -1)
     number[logged] = np.random.default_rng(0).permutation(len(logged)) % groups
     found: dict[bool, list[FloatArray]] = {True: [], False: []}
-    for group in range(groups):
-        rest = without_queries(given.clicks, number == group)
-        try:
-            again: Any = refit(users, rest, given.data)
-        except CounterrankError:
-            continue  # without these queries the log does not identify users
-        for is_refitted in (True, False):
-            exam = again if is_refitted else users
-            found[is_refitted].append(_values_with(exam, given, rest, values, relevance))
+    with progress("error of the fitted users", groups) as advance:
+        for group in range(groups):
+            rest = without_queries(given.clicks, number == group)
+            try:
+                again: Any = refit(users, rest, given.data)
+            except CounterrankError:
+                continue  # without these queries the log does not identify users
+            for is_refitted in (True, False):
+                exam = again if is_refitted else users
+                found[is_refitted].append(_values_with(exam, given, rest, values, relevance))
+            advance(1)
     if len(found[True]) < 2:
         raise CounterrankError("clicks: too few queries to tell the error of the fitted users")
     both, fixed = (np.stack(each).var(axis=0) * (len(each) - 1) for each in found.values())
