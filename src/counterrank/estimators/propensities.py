@@ -143,7 +143,7 @@ def logged_propensities(
         everywhere = np.ones(counts.n_docs, np.bool_)
         why, remedy = "the log holds no propensities", "name the logging policy and its scores, or pass rho,"
         if isinstance(sequential(exam), Browsing):
-            why, remedy = "what these users examine depends on their clicks, not on the policy alone", "log more sessions"
+            why, remedy = "what these users examine depends on their clicks too", "log more sessions"
         uncovered = _warn_of_unshown(counts, everywhere, why, remedy)
         return Propensities(_hidden(counts, realised), realised[counts.docs], "realised", uncovered)
     table = LoggedTable.of(counts)
