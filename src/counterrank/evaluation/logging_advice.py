@@ -83,8 +83,10 @@ def _cheapest(plans: Sequence[LoggingPlan], goal: str, needs: Callable[[LoggingP
     if not able:
         return []
     n, quickest = min(able, key=lambda pair: pair[0])
-    many = f"the fewest sessions, {n:,}," if len(able) > 1 else f"{n:,} sessions"
-    sentences = [f"{goal}, {quickest.policy} needs {many}{_at_price(quickest)}".replace(",,", ",").rstrip(",") + "."]
+    price = _at_price(quickest)
+    comma = "," if price and not price.startswith(",") else ""
+    many = f"the fewest sessions, {n:,}{comma}" if len(able) > 1 else f"{n:,} sessions"
+    sentences = [f"{goal}, {quickest.policy} needs {many}{price}."]
     # better pages are no reason to show more of them than needed
     priced = [(m, plan, max(plan.price, 0.0) * m) for m, plan in able if plan.price is not None]
     if len(able) == 1 or not priced:
