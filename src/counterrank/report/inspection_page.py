@@ -118,7 +118,8 @@ def _ranks(found: Json) -> Json:
     curve = found["estimated_curve"]
     given = {row["rank"]: row["P(examined)"] for row in found["ranks"] if row["P(examined)"] is not None}
     estimated = {} if curve is None else {row["rank"]: row["P(examined)"] for row in curve["ranks"]}
-    known, words = (given, "P(examined)") if given or not estimated else (estimated, "P(examined), estimated")
+    is_fitted = bool(found["known"].get("users")) or bool(estimated and not given)
+    known, words = given or estimated, f"P(examined){', estimated' * is_fitted}"
     rows = [
         row | {"P(examined)": f"{known[row['rank']]:.3f}" if row["rank"] in known else "–"} for row in found["ranks"]
     ]

@@ -38,6 +38,7 @@ MANY_QUERIES = 20.0  # effective queries from which intervals are over queries
 FEWEST_CLICKS = 50  # in each part
 _DEEPEST = 20  # ranks compared
 _REJECTED = 0.01  # p-value of the test against affine clicks; at 5 % it was below in 9 of 72 position-based logs
+_POSSIBLE = 0.05  # above it that test does not let predictions decide for affine clicks
 _LARGEST = 1.0 - 1e-9
 _MANY = 1000  # clusters from which Student's quantile is the normal one
 
@@ -361,13 +362,15 @@ def recommend(
         rows: of the models and baselines.
         gains: the log-likelihood of each held-out impression by model.
         clusters: what intervals are over.
-        trust_p_value: of the test of the position-based model against affine clicks. It decides between these two
-            models where the affine one predicts no worse: it needs fewer pages than a comparison of predictions, in
-            which the affine model also makes up for what the priors of relevance miss.
+        trust_p_value: of the test of the position-based model against affine clicks. Where it is below 1 % it decides
+            for the affine model if that predicts no worse, as it needs fewer pages than a comparison of predictions.
+            Where it is above 5 % the affine model is set aside: it may predict better only because it makes up for
+            what the priors of relevance miss.
     """
     known = {row.name: row for row in rows}
     rejected = trust_p_value is not None and trust_p_value < _REJECTED
-    models = [name for name in USER_MODELS if name != "affine" or rejected or trust_p_value is None]
+    possible = trust_p_value is None or trust_p_value < _POSSIBLE
+    models = [name for name in USER_MODELS if name != "affine" or possible]
     best = max(models, key=lambda name: known[name].log_likelihood)
     behind = {name: clusters.mean(gains[best] - gains[name]) for name in models if name != best}
     chosen = next(name for name in models if name == best or behind[name].low <= 0.0)
