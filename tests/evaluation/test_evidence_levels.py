@@ -8,6 +8,7 @@ import pytest
 from counterrank import CounterrankError, Ranker, RankingData, make_ranking_data, policies, simulation
 from counterrank.clicks.examination import inverse_rank
 from counterrank.estimators import Evidence
+from counterrank.estimators.relevance import SATURATION, relevance_of, ridge_of_clicks
 from counterrank.evaluation import compare, deployment_test, evidence_levels
 from counterrank.evaluation.evidence_levels import LEVELS, compare_scores, design_of, largest_sum, session_values
 from tests.reference import betting as reference
@@ -288,3 +289,14 @@ def test_more_sessions_do_not_cover_what_is_never_shown(data):
     scores, policy, clicks = logged(data, policies.Deterministic(3))
     found = deployment_test(data.labels, scores, data, clicks, policy=policy, scores=scores, metric="dcg@3")
     assert [level.more_sessions for level in found.levels.values()] == [None, None, None]
+
+
+def test_fits_to_other_clicks_are_those_of_the_relevance_model(data):
+    scores, policy, clicks = logged(data)
+    seen = Evidence(clicks, exam=EXAM, policy=policy, scores=scores).for_data(data).examinations
+    fit = ridge_of_clicks(data, seen, 5, np.random.default_rng(0))
+    for counted in (seen.clicks, np.round(seen.clicks / 3.0), np.zeros(data.n_docs)):
+        expected = relevance_of(
+            data, seen._replace(clicks=counted), "ridge", SATURATION, 5, np.random.default_rng(0)
+        ).values
+        np.testing.assert_allclose(fit(counted), expected, atol=1e-9)

@@ -57,8 +57,9 @@ def test_examination_by_rank_is_that_of_the_log_where_none_is_given(full, tmp_pa
     seen = words(page_of(found, tmp_path))
     assert "P(examined), estimated" in seen
     assert "Examination estimated, see below" in seen
-    row = found["estimated_curve"]["ranks"][1]
-    assert seen.count(f"{row['P(examined)']:.3f}") >= 2  # by rank, and in the table of the curve
+    assert "Propensities how often documents were shown" in seen
+    for row in (found["ranks"][1], found["estimated_curve"]["ranks"][1]):  # of the users as fitted, and of the curve
+        assert f"{row['P(examined)']:.3f}" in seen
     assert "(k=)" not in seen
 
 

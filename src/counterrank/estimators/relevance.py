@@ -32,6 +32,7 @@ from counterrank.estimators.propensities import (
 from counterrank.estimators.relevance_models import (
     Fitted,
     Observations,
+    Spectra,
     assign_folds,
     check_model,
     cross_fit,
@@ -275,12 +276,12 @@ def ridge_of_clicks(
     """Fits "ridge", cross-fitted, to any clicks of these documents; what does not depend on clicks is computed once."""
     check_missing_for("ridge", data)
     observed = _observations(data, seen, SATURATION, folds, generator)
-    products = ridge_moments(observed).products
+    products, spectra = ridge_moments(observed).products, Spectra()
 
     def fit(clicks: FloatArray) -> FloatArray:
         """The relevance of each document."""
         again = observed._replace(targets=_click_rates(clicks, seen))
-        return _rates(cross_fit_ridge(again, ridge_moments(again, products))[0])
+        return _rates(cross_fit_ridge(again, ridge_moments(again, products), spectra)[0])
 
     return fit
 

@@ -254,9 +254,13 @@ def ridge_moments(observed: Observations, products: FloatArray | None = None) ->
     )
 
 
-def cross_fit_ridge(observed: Observations, own: Moments) -> tuple[FloatArray, Ridge]:
-    """`cross_fit` of ridge regression, from the moments."""
-    folds, fits = observed.folds, Fits(own)
+# by the parts that are fitted on: eigenvalues and eigenvectors of the centred products, which no target changes
+Spectra = dict[tuple[int, ...], tuple[FloatArray, FloatArray]]
+
+
+def cross_fit_ridge(observed: Observations, own: Moments, spectra: Spectra | None = None) -> tuple[FloatArray, Ridge]:
+    """`cross_fit` of ridge regression, from the moments; spectra are kept there for other targets of the same rows."""
+    folds, fits = observed.folds, Fits(own, spectra)
 
     def fit(parts: IntArray) -> Ridge:
         best = fits.best(parts)
@@ -307,15 +311,15 @@ def moments(
 class Fits:
     """Fits with all penalties, each made once: to hold out j where i is left out is the same as the reverse."""
 
-    def __init__(self, own: Moments) -> None:
-        self._own = own
+    def __init__(self, own: Moments, spectra: Spectra | None = None) -> None:
+        self._own, self._spectra = own, spectra
         self._known: dict[tuple[int, ...], FloatArray] = {}
 
     def on(self, parts: IntArray) -> FloatArray:
         """Coefficients, the intercept last, from the rows of these parts; a row for each of `PENALTIES`."""
         key = tuple(parts.tolist())
         if key not in self._known:
-            self._known[key] = _fits(self._own, parts)
+            self._known[key] = _fits(self._own, parts, self._spectra)
         return self._known[key]
 
     def best(self, parts: IntArray) -> int:
@@ -329,7 +333,7 @@ class Fits:
         return int(np.argmin(sum(errors(self._own, part, self.on(weighted[weighted != part])) for part in weighted)))
 
 
-def _fits(own: Moments, parts: IntArray) -> FloatArray:
+def _fits(own: Moments, parts: IntArray, spectra: Spectra | None = None) -> FloatArray:
     products, targets = own.products[parts].sum(axis=0), own.targets[parts].sum(axis=0)
     total = products[-1, -1]
     if not total > 0.0:
@@ -338,8 +342,16 @@ def _fits(own: Moments, parts: IntArray) -> FloatArray:
     centred = products[:-1, :-1] - total * np.outer(means, means)
     scale = np.trace(centred) / max(len(means), 1)
     wanted = targets[:-1] - total * mean * means
+    added = PENALTIES * scale + 1e-12 * total
+    if spectra is not None:
+        key = tuple(parts.tolist())
+        if key not in spectra:
+            spectra[key] = np.linalg.eigh(centred)
+        eigenvalues, vectors = spectra[key]
+        slopes = ((wanted @ vectors) / (np.maximum(eigenvalues, 0.0) + added[:, None])) @ vectors.T
+        return np.column_stack((slopes, mean - slopes @ means))
     penalised = np.repeat(centred[None], len(PENALTIES), axis=0)
-    np.einsum("pii->pi", penalised)[:] += (PENALTIES * scale + 1e-12 * total)[:, None]
+    np.einsum("pii->pi", penalised)[:] += added[:, None]
     slopes = np.linalg.solve(penalised, np.broadcast_to(wanted[:, None], (len(PENALTIES), len(means), 1)))[..., 0]
     return np.column_stack((slopes, mean - slopes @ means))
 

@@ -96,6 +96,9 @@ def _tally(found: Json) -> list[tuple[str, str]]:
 def _facts(found: Json) -> list[tuple[str, str]]:
     known, overview, sessions = found["known"], found["overview"], found["sessions"]["quantiles"]
     origins = {"rho": "given", "policy": "computed from the policy", "logged": "logged with the clicks"}
+    origins |= {"realised": "how often documents were shown"}
+    estimated = "estimated, see below" if found["estimated_curve"] else None
+    curve = known.get("users") and estimated or known["examination"] or estimated or "not known"
     groups = "; ".join(", ".join(map(str, group)) for group in found["connected"])
     least, median, most = (number(round(sessions[name])) for name in ("least", "median", "most"))
     rows = [
@@ -107,7 +110,7 @@ def _facts(found: Json) -> list[tuple[str, str]]:
         ("Pages of one query", found["pages"]["looks_like"]),
         ("Ranks connected by clicked documents", groups or "none"),
         ("Policy", known["policy"] or "not known"),
-        ("Examination", known["examination"] or ("estimated, see below" if found["estimated_curve"] else "not known")),
+        ("Examination", curve),
         ("Propensities", origins.get(known["propensities"], "not known")),
     ]
     return [*rows, ("Policies named in the log", ", ".join(overview["policies"]))] if overview["policies"] else rows
