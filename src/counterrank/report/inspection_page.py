@@ -98,7 +98,7 @@ def _facts(found: Json) -> list[tuple[str, str]]:
     origins = {"rho": "given", "policy": "computed from the policy", "logged": "logged with the clicks"}
     origins |= {"realised": "how often documents were shown"}
     estimated = "estimated, see below" if found["estimated_curve"] else None
-    curve = known.get("users") and estimated or known["examination"] or estimated or "not known"
+    curve = (known.get("users") and estimated) or known["examination"] or estimated or "not known"
     groups = "; ".join(", ".join(map(str, group)) for group in found["connected"])
     least, median, most = (number(round(sessions[name])) for name in ("least", "median", "most"))
     rows = [
