@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import BoolArray, FloatArray, IntArray, make_generator
-from counterrank.common.errors import CounterrankError
+from counterrank.common.checks import BoolArray, FloatArray, IntArray, check_choice, check_number, make_generator
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.numerics import student_quantile
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
@@ -161,6 +161,42 @@ def predicted(ranker: Ranker, data: RankingData, threads: int | None = None) -> 
 def production_scores(production: Any, data: RankingData, name: str = "production") -> FloatArray:
     """The scores of production: a ranker's, or those given for each document."""
     return predicted(production, data) if isinstance(production, Ranker) else document_scores(production, data, name)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Production, and what a new ranker must show to take its place."""
+
+    production: Any
+    safety: float
+    evidence: str
+
+    @classmethod
+    def check(cls, production: Any, safety: Any, evidence: Any) -> Guard:
+        """The same, checked."""
+        level = check_number(safety, "safety", also=", such as 0.95")
+        if not 0.5 < level < 1.0:
+            raise CounterrankError(f"safety={brief(safety)}: expected a number above 0.5 and below 1, such as 0.95")
+        return cls(production, level, check_choice(evidence, EVIDENCE, "evidence_level"))
+
+    @property
+    def ranker(self) -> Ranker | None:
+        """Production, if it is a ranker and not scores."""
+        return self.production if isinstance(self.production, Ranker) else None
+
+    def scores(self, pools: Sequence[Pool]) -> list[FloatArray]:
+        """Production's scores of each part."""
+        if isinstance(self.production, Ranker) or callable(getattr(self.production, "predict", None)):
+            return [production_scores(self.production, pool.data) for pool in pools]
+        if len(pools) == 1:
+            return [production_scores(self.production, pools[0].data)]
+        if not isinstance(self.production, tuple) or len(self.production) != len(pools):
+            raise CounterrankError(
+                "production: one set of scores, where there are validation clicks; expected a ranker, or a pair of "
+                "scores, those of data and those of validation"
+            )
+        names = ("production", "production of validation")
+        return [production_scores(*each) for each in zip(self.production, (p.data for p in pools), names, strict=True)]
 
 
 def blended(ranker: Ranker, production: ArrayLike | Ranker, data: RankingData) -> FloatArray:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, check_choice, check_number, check_type, check_whole, make_generator
+from counterrank.common.checks import FloatArray, check_choice, check_type, check_whole, make_generator
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
@@ -30,13 +30,12 @@ from counterrank.estimators.users_from_log import FoundUsers, describe_users, wi
 from counterrank.evaluation import higher_is_better
 from counterrank.losses import SafeWeights
 from counterrank.training.blending import (
-    EVIDENCE,
     Blend,
+    Guard,
     blend_rankers,
     blended,
     compare_blends,
     fit_halves,
-    production_scores,
     safety_in_words,
     score_spread,
 )
@@ -337,7 +336,7 @@ def fit_rankers(
     given = checked_hyperparameters(chosen, hyperparameters or {})
     guard = None
     if production is not None:
-        guard = _Guard.check(production, safety, evidence_level)
+        guard = Guard.check(production, safety, evidence_level)
         if folds is None or (not chosen.candidates and chosen.assisted is None):
             raise CounterrankError(
                 "production: requires cross-validation; expected folds, and an estimator such as 'auto', or None"
@@ -582,44 +581,9 @@ def fit_from_clicks(
     )
 
 
-@dataclass(frozen=True)
-class _Guard:
-    """Production, and what a new ranker must show to take its place."""
-
-    production: Any
-    safety: float
-    evidence: str
-
-    @classmethod
-    def check(cls, production: Any, safety: Any, evidence: Any) -> _Guard:
-        level = check_number(safety, "safety", also=", such as 0.95")
-        if not 0.5 < level < 1.0:
-            raise CounterrankError(f"safety={brief(safety)}: expected a number above 0.5 and below 1, such as 0.95")
-        return cls(production, level, check_choice(evidence, EVIDENCE, "evidence_level"))
-
-    @property
-    def ranker(self) -> Ranker | None:
-        """Production, if it is a ranker and not scores."""
-        return self.production if isinstance(self.production, Ranker) else None
-
-    def scores(self, pools: Sequence[Pool]) -> list[FloatArray]:
-        """Production's scores of each part."""
-        if isinstance(self.production, Ranker) or callable(getattr(self.production, "predict", None)):
-            return [production_scores(self.production, pool.data) for pool in pools]
-        if len(pools) == 1:
-            return [production_scores(self.production, pools[0].data)]
-        if not isinstance(self.production, tuple) or len(self.production) != len(pools):
-            raise CounterrankError(
-                "production: one set of scores, where there are validation clicks; expected a ranker, or a pair of "
-                "scores, those of data and those of validation"
-            )
-        names = ("production", "production of validation")
-        return [production_scores(*each) for each in zip(self.production, (p.data for p in pools), names, strict=True)]
-
-
 def _fit_assisted(
     data: RankingData, evidence: Evidence, chosen: Estimator, ranker: Ranker | None, validation: Any, clip: Any,
-    given: dict[str, Any], folds: int | None, model: Any, seed: Any, guard: _Guard | None = None,
+    given: dict[str, Any], folds: int | None, model: Any, seed: Any, guard: Guard | None = None,
 ) -> FitReport:  # fmt: skip
     """`fit_ranker` by cross-validation, or with a model of relevance and stopped by the validation part."""
     wanted = candidates(chosen, given | {"clip": clip})
@@ -674,7 +638,7 @@ def _fit_assisted(
 
 
 def _guarded(
-    report: FitReport, guard: _Guard, current: FloatArray, pool: Pool, learn: Callable[[Pool], Ranker], regressor: Any,
+    report: FitReport, guard: Guard, current: FloatArray, pool: Pool, learn: Callable[[Pool], Ranker], regressor: Any,
     entropy: int,
 ) -> FitReport:  # fmt: skip
     """The report with production, a blend, or the new ranker, as the bounds allow."""
