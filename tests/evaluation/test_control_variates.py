@@ -87,6 +87,14 @@ def test_against_a_reference(world, metric):
         assert half(getattr(found, f"{kind}_interval")) == pytest.approx(width, **near)
 
 
+def test_values_that_are_all_the_centre_have_no_control():
+    """Their differences to the centre are rounding, of which no beta should be made."""
+    data = RankingData(np.zeros((7, 1)), [0, 3, 7])
+    clicks, rho = make_clicks(data, [1, 3], [(2, 1, 1, 1)]), [0.0, 0.0, 0.01, 0.0, 0.0, 0.0, 0.01]
+    found = quietly(estimate, np.zeros(7), data, clicks, rho, ["precision@3"], **OPTIMAL)["precision@3"]
+    assert found.self_normalized == close(1 / 3)
+
+
 @settings(max_examples=40, deadline=None)
 @given(paged_worlds(), st.sampled_from(METRICS[1:]))
 def test_against_a_reference_with_pages(world, metric):

@@ -29,6 +29,7 @@ from counterrank.evaluation.weighted_clicks import WeightedClicks, query_sums, w
 FOLDS = 10  # of the queries; beta of a query comes from the other folds
 
 _ROUNDING = 1e-9  # of a sum of squares, up to which a variance may be rounding
+_EQUAL = 1e-12  # of values and centres, up to which their difference may be rounding
 
 
 def controlled(
@@ -122,10 +123,11 @@ def _sums(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> 
 
 
 def _sizes(weighted: WeightedClicks, base: FloatArray, values: FloatArray, centres: FloatArray) -> FloatArray:
-    """Of each query and column the sum of the squares of the terms of Y."""
+    """Of each query and column the sum of the squares of the terms of Y, at least what rounding may make of it."""
     assert weighted.shown is not None
     counts, inverse, predictor, _ = weighted.shown
     once = counts.impressions * (examined(predictor.exam, counts) * inverse * base[counts.docs]) ** 2
     queries, n = counts.queries(), len(weighted.sessions)
-    columns = [np.bincount(queries, once * each[counts.docs] ** 2, minlength=n) for each in (values - centres).T]
+    apart = np.maximum(np.abs(values - centres), _EQUAL / _ROUNDING**0.5 * (np.abs(values) + np.abs(centres)))
+    columns = [np.bincount(queries, once * each[counts.docs] ** 2, minlength=n) for each in apart.T]
     return np.stack(columns, axis=1)
