@@ -14,6 +14,11 @@ def folds_of(sessions):
     return dict(zip(logged, number.tolist(), strict=True))
 
 
+def gap(value, centre):
+    """The difference to the centre, 0 where it is rounding."""
+    return 0.0 if abs(value - centre) <= 1e-12 * (abs(value) + abs(centre)) else value - centre
+
+
 def entries(clicks, q, value, centre, rho, exam, pages):
     """For each independent slot of a page of the query (a rank; with pages, all of it) rows (x, y) of its sessions.
 
@@ -29,14 +34,14 @@ def entries(clicks, q, value, centre, rho, exam, pages):
                 times, x, y = int(shown.sessions[p]), 0.0, 0.0
                 for rank, j in enumerate(range(first, last)):
                     doc = shown.docs[j]
-                    worth = (value[doc] - centre) / rho[doc]
+                    worth = gap(value[doc], centre) / rho[doc]
                     x += worth * shown.clicks[j] / times
                     y += worth * exam[rank]
                 found.setdefault("page", []).extend([(x, y)] * times)
         return found
     for i, doc in enumerate(clicks.docs.tolist()):
         if start <= doc < end and rho[doc] > 0:
-            worth = (value[doc] - centre) / rho[doc]
+            worth = gap(value[doc], centre) / rho[doc]
             for j in range(int(clicks.impressions[i])):
                 x = worth * (j < clicks.clicks[i])
                 found.setdefault(int(clicks.ranks[i]), []).append((x, worth * exam[clicks.ranks[i] - 1]))
@@ -53,7 +58,7 @@ def betas(value, centre, clicks, rho, exam, pages=False):
         if clicks.sessions[q] == 1:
             rows = [row for own in entries(clicks, q, value, centre, rho, exam, pages).values() for row in own]
             docs = range(clicks.offsets[q], clicks.offsets[q + 1])
-            expected = sum(value[d] - centre for d in docs if rho[d] > 0)
+            expected = sum(gap(value[d], centre) for d in docs if rho[d] > 0)
             alone[q] = sum(x for x, _ in rows), sum(y for _, y in rows) - expected
     mean = np.mean([x for x, _ in alone.values()]) if alone else 0.0
     covariance, variance = {}, {}

@@ -123,11 +123,19 @@ def _sums(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> 
 
 
 def _sizes(weighted: WeightedClicks, base: FloatArray, values: FloatArray, centres: FloatArray) -> FloatArray:
-    """Of each query and column the sum of the squares of the terms of Y, at least what rounding may make of it."""
+    """Of each query and column the sum of the squares of the terms of Y, at least what rounding makes of the largest.
+
+    Rounding of one query reaches others through the mean of single sessions.
+    """
     assert weighted.shown is not None
     counts, inverse, predictor, _ = weighted.shown
     once = counts.impressions * (examined(predictor.exam, counts) * inverse * base[counts.docs]) ** 2
     queries, n = counts.queries(), len(weighted.sessions)
-    apart = np.maximum(np.abs(values - centres), _EQUAL / _ROUNDING**0.5 * (np.abs(values) + np.abs(centres)))
-    columns = [np.bincount(queries, once * each[counts.docs] ** 2, minlength=n) for each in apart.T]
-    return np.stack(columns, axis=1)
+
+    def squares(of: FloatArray) -> FloatArray:
+        columns = [np.bincount(queries, once * each[counts.docs] ** 2, minlength=n) for each in of.T]
+        return np.stack(columns, axis=1)
+
+    rounding = _EQUAL**2 / _ROUNDING * squares(np.abs(values) + np.abs(centres)).max(axis=0)
+    found: FloatArray = np.maximum(squares(values - centres), rounding)
+    return found
