@@ -216,6 +216,7 @@ BAD = [
     (lambda data, old, new, to: (new, old, data), {"to": 5}, "to=5: expected the path of a deployment folder"),
     (lambda data, old, new, to: (new, old, data), {"evidence": "some"}, "evidence="),
     (lambda data, old, new, to: (new, old, data), {"margin": None}, "margin=None"),
+    (lambda data, old, new, to: (new, old, data), {"in_sample": True, "to": True}, "in_sample: given together with to"),
 ]
 
 
@@ -223,7 +224,7 @@ BAD = [
 def test_bad_input_is_named(world, tmp_path, make, more, message):
     data, old, new, _ = world
     clicks, about = clicks_of(data, old, 100)
-    more = {name: tmp_path / "live" if value is True else value for name, value in more.items()}
+    more = {name: tmp_path / "live" if name == "to" and value is True else value for name, value in more.items()}
     with pytest.raises(CounterrankError, match=message):
         promote(*make(data, old, new, tmp_path), clicks, metric="dcg@3", **about, **more)
 

@@ -265,8 +265,6 @@ def name_flags(message: str) -> str:
         each.name: each.opts[0] if each.param_type_name == "option" else each.name.upper()
         for each in ctx.command.params
     }
-    if ctx.params.get("log") and not ctx.params.get("clicks") and "trained on or stopped by" in message:
-        flags["clicks"] = flags["log"]
     for option in ("param", "estimator_param"):  # their messages name hyperparameters
         keys = [text.partition("=")[0] for text in ctx.params.get(option) or ()]
         flags |= {key: f"{flags[option]} {key}" for key in keys if option != "param" or key not in flags}

@@ -6,7 +6,6 @@ All of them are saved as JSON, and accepted wherever an examination curve is.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.click_cards import affine_card, affine_chart, affine_summary
 from counterrank.clicks.context_cards import by_context_card, by_context_chart, by_context_summary
 from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, check_examination
+from counterrank.clicks.origin import content_sources
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike, atomic_file, read_stamp
@@ -292,11 +292,8 @@ def _canonical(relevance: Any, low: float, high: float) -> tuple[float, float]:
 
 
 def log_key(clicks: ClickCounts) -> str:
-    """A hash of what was shown and clicked, by which an estimate knows the log it was fitted to."""
-    digest = hashlib.blake2b(digest_size=16)
-    for values in (clicks.offsets, clicks.sessions, clicks.docs, clicks.ranks, clicks.impressions, clicks.clicks):
-        digest.update(np.ascontiguousarray(values, np.int64).tobytes())
-    return digest.hexdigest()
+    """What was shown and clicked, by which an estimate knows the log it was fitted to."""
+    return " ".join(source.content for source in content_sources(clicks))
 
 
 def remember_log(users: Any, clicks: ClickCounts) -> None:

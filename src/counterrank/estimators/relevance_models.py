@@ -248,7 +248,7 @@ class Ridge:
 
 
 def ridge_moments(observed: Observations, products: FloatArray | None = None) -> Moments:
-    """The moments of each part; with their products, which do not depend on targets, in a third of the time."""
+    """The moments of each part; products that are given, which do not depend on targets, are not computed again."""
     return moments(
         observed.features, observed.targets, observed.weights, observed.parts, observed.folds.n_parts, products
     )

@@ -485,7 +485,7 @@ def check_held_out(
         if share >= FEW_SHARED:
             if not in_sample:
                 raise CounterrankError(
-                    f"clicks: {about} was trained on or stopped by {share:.0%} of these sessions, so this would be an "
+                    f"{about} was trained on or stopped by {share:.0%} of these sessions, so this would be an "
                     "in-sample result, too good to be true; expected held-out clicks, or in_sample=True"
                 )
             found = True

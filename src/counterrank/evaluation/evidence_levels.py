@@ -292,14 +292,22 @@ def check_question(metric: Any, confidence: Any, margin: Any, evidence: Any) -> 
     (('asymptotic',), 0.95, 0.0)
     """
     required = check_levels(evidence)
-    rank_values(metric, 1)
-    if not higher_is_better(metric):
-        raise CounterrankError(f"metric {metric!r}: is not per session; expected dcg, dcg@k or precision@k")
+    check_per_session(metric)
     level = check_number(confidence, "confidence", above=0.5, below=1.0, also=", such as 0.95")
     limit = check_margin(margin)
     if limit < 0.0 and "model-assisted" in required:
         raise CounterrankError(f"margin={limit:g}: {_SHRUNKEN}; expected a margin of at least 0, or another evidence")
     return required, level, limit
+
+
+def check_per_session(metric: str) -> None:
+    """An error if a metric is not a sum over the documents of a session.
+
+    >>> check_per_session("dcg@5")
+    """
+    rank_values(metric, 1)
+    if not higher_is_better(metric):
+        raise CounterrankError(f"metric {metric!r}: is not per session; expected dcg, dcg@k or precision@k")
 
 
 def check_levels(evidence: Any) -> tuple[str, ...]:

@@ -18,15 +18,13 @@ from counterrank.common.checks import FloatArray, IntArray, check_number, check_
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.common.files import PathLike
 from counterrank.common.notebook import Shown, Summary
-from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import identity, place_in_query, query_of_rows
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.relevance import Examinations
-from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.evaluation.click_metrics import check_held_out
-from counterrank.evaluation.evidence_levels import compare_scores, finite_sample
+from counterrank.evaluation.evidence_levels import check_per_session, compare_scores, finite_sample
 from counterrank.models.model import Scaler
 from counterrank.training.blending import predicted
 from counterrank.training.ranker import Ranker
@@ -241,9 +239,7 @@ def specialise(
         raise CounterrankError("held_out: sessions that are among clicks too; expected others")
     depth = int(counts.ranks.max(initial=1))
     chosen = metric or f"dcg@{general.k or depth}"
-    rank_values(chosen, longest_query(data.offsets))
-    if not higher_is_better(chosen):
-        raise CounterrankError(f"metric {chosen!r}: is not per session; expected dcg, dcg@k or precision@k")
+    check_per_session(chosen)
     check_held_out({"general": general}, data, others, "these-queries", False)
     base = predicted(general, data)
     own = own_scores(base, data, logs[0].examinations)
